@@ -28,11 +28,12 @@ _GEODETIC = [ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")]
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 _REPORT_EVERY = 250
 """Rows between reports of progress."""
-_ADDED = slice(5, 5 + len(ADDED_PLACES))
+_DOUBT = slice(2, 2 + len(AddedDoubt._fields))
+_ADDED = slice(_DOUBT.stop, _DOUBT.stop + len(ADDED_PLACES))
 _HEAD = _ADDED.stop
 """Length of the head of a row: number of the origin, σ of a heading that is still unknown (else NaN),
-`turned`, `late` and `has_precise_fixes` of `Estimator.doubt`, and the amounts that road and unmeasured drive have
-added to the estimate's columns, which are no states."""
+`Estimator.doubt` except that of the place, and the amounts that road and unmeasured drive have added to the
+estimate's columns, which are no states."""
 
 
 class Smoother:
@@ -78,8 +79,7 @@ class Smoother:
         self._times.append(t)
         sigma_yaw = math.nan if world.aligned else estimate["sigma.yaw"]
         added = self.estimator.calc_added(t)
-        doubt = self.estimator.doubt
-        head = np.array([number, sigma_yaw, doubt.turned, doubt.late, doubt.has_precise_fixes, *added])
+        head = np.array([number, sigma_yaw, *self.estimator.doubt._replace(place=0.0), *added])
         self._tape.add_row(head, f.save_motion(), f.errors.packed)
 
     def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
@@ -107,7 +107,7 @@ class Smoother:
         """(columns,) of one step: the filter's estimate, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
-        number, sigma_yaw, turned, late, has_precise_fixes = values[: _ADDED.start]
+        number, sigma_yaw = values[: _DOUBT.start]
         f.restore_motion(values[_HEAD:-size])
         f.errors.restore(values[-size:])
         f.errors.set_estimate(*backward.smooth(f.errors.matrix))
@@ -118,7 +118,7 @@ class Smoother:
         row = f.output()
         self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
-        AddedDoubt(turned, late, has_precise_fixes > 0.0).add_to(row)
+        AddedDoubt(*values[_DOUBT].tolist()).add_to(row)
         # Without gyroscopes the variance of their bias is zero, and the yaw rate is the model's.
         turning = f.get_variance(GYRO_BIAS, "z") or f.get_variance(ANGULAR_RATE, "yaw")
         origin = self._first_heading.take(t, int(number), row, math.isnan(sigma_yaw), math.sqrt(turning))

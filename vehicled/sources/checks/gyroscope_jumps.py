@@ -24,8 +24,6 @@ class GyroscopeJumps:
     ) -> None:
         self._course, self._wheels, self._vehicle = course, wheels, vehicle
         self.configure(gnss)
-        self._drift, self._until_ns = 0.0, 0
-        """rad²/s³, at which the variance of the bias grows, and until when."""
         self.reset()
 
     def configure(self, gnss: Gnss | None) -> None:
@@ -34,6 +32,8 @@ class GyroscopeJumps:
 
     def reset(self) -> None:
         """Restart with the filter."""
+        self._drift, self._until_ns = 0.0, 0
+        """rad²/s³, at which the variance of the bias grows, and until when."""
         self._new: BiasJump | None = None
         """Jump that the filter does not know yet."""
         self._suspected: tuple[float, BiasJump] | None = None
