@@ -81,6 +81,15 @@ def test_each_command_is_submitted_and_replied_to(server, ask):
     ]
 
 
+def test_what_changes_the_filter_is_in_the_log(server, ask, caplog):
+    caplog.set_level("INFO")
+    ask({"command": "status"})
+    assert ask({"command": "reload_noise"})["ok"]
+    assert not ask({"command": "set_position", "x": 13.0, "y": 0.0, "z": 0.0})["ok"]
+    executed = [r.getMessage() for r in caplog.records if "executed" in r.getMessage()]
+    assert executed == ["command executed: reload_noise"]
+
+
 def test_a_mark_is_a_text_of_one_short_line(server, ask):
     assert ask({"command": "mark", "text": "Bremspunkt 3 – näher"})["ok"]
     assert server.submitted == [("mark", {"text": "Bremspunkt 3 – näher"})]

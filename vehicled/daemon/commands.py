@@ -183,8 +183,10 @@ class CommandServer:
             name = arguments.pop("command")
         future = self._submit(name, arguments)
         try:
-            return future.result(_REPLY_WITHIN_S)
+            result = future.result(_REPLY_WITHIN_S)
         except TimeoutError:
             raise TimeoutError(
                 "the estimator did not execute the command in time; it may still take effect"
             ) from None
+        _log.info("command executed: %s", name)
+        return result
