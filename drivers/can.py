@@ -27,6 +27,7 @@ Signals depend on the car; `signals` maps them to channels. For the prototype's
 Values are converted from the unit that the DBC file names (deg, bar, km/h, …) to the channel's.
 """
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ from vehicled.units import (
     UnitError,
     calc_factor,
 )
+
+_log = logging.getLogger(__name__)
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from before the time of day was set
@@ -192,6 +195,8 @@ class CanDecoder:
             "error_frames": 0,
             "bus_off": 0,
         }
+        self._named: set[str] = set()
+        """Channels that have once been out of range."""
         self._latency_ns = nanoseconds(options.latency)
         self._sources: dict[tuple[int, bool], tuple[Message, list[_Source]]] = {}
         try:
@@ -249,6 +254,7 @@ class CanDecoder:
                 value = float(decoded[source.signal])
                 if not source.low <= value <= source.high:
                     self.counters["out_of_range"] += 1
+                    self._name_once(source, value)
                     continue
                 if source.counter is not None:
                     value = source.counter.angle(int(value))
@@ -257,6 +263,16 @@ class CanDecoder:
             return []
         self.counters["measurements"] += 1
         return [Measurement(self.name, arrival_ns - age_ns - self._latency_ns, arrival_ns, values)]
+
+    def _name_once(self, source: _Source, value: float) -> None:
+        """Say which signal has left its range, the first time."""
+        if source.channel not in self._named:
+            self._named.add(source.channel)
+            where = f"{self.name}: {source.channel} (signal {source.signal})"
+            _log.warning(
+                "%s is %g: expected %g to %g by the DBC file; such values are ignored",
+                *(where, value, source.low, source.high),
+            )
 
     def reset(self) -> None:
         """Nothing to do: a frame is a complete message."""

@@ -137,6 +137,15 @@ def test_values_outside_the_databases_range_are_dropped_and_counted(number, data
     assert decoder.counters["out_of_range"] == dropped
 
 
+def test_a_signal_that_leaves_its_range_is_named_once(caplog):
+    decoder = CanDecoder("can", options())
+    for _ in range(3):
+        decoder.feed(frame(0x130, "ffff"), 0)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("can: brake.pressure (signal BrakePressure) is 327.675: expected ")
+    assert line.endswith("by the DBC file; such values are ignored")
+
+
 def test_foreign_and_faulty_frames_are_counted():
     decoder = CanDecoder("can", options())
     assert decoder.feed(frame(0x7FF, "00"), 0) == []
