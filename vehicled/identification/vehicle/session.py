@@ -267,9 +267,12 @@ def identify(
     progress: FitProgress,
     executor: SharingExecutor | None = None,
 ) -> FitResult:
-    """`fit` with inputs interpolated between their samples, and the torque gain as a consider parameter."""
-    smoothing = file.sensors.steering.smoothing
-    exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing)) for d in drives]
+    """`fit` with inputs interpolated between their samples, and the torque gain as a consider parameter.
+
+    The pressure is without the noise and the error of zero of its sensor while nobody brakes.
+    """
+    smoothing, released = file.sensors.steering.smoothing, file.sensors.brake_pressure.offset
+    exact = [dataclasses.replace(d, steps=interpolate_inputs(d.steps, smoothing, released)) for d in drives]
     considered = choose("torque_gain", file)
     estimate = fit(without_smoothing(file), text, parameters, exact, progress, considered, executor=executor)
     return dataclasses.replace(estimate, file=with_smoothing(estimate.file, smoothing))
