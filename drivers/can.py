@@ -268,10 +268,9 @@ class CanDecoder:
         """Say which signal has left its range, the first time."""
         if source.channel not in self._named:
             self._named.add(source.channel)
-            where = f"{self.name}: {source.channel} (signal {source.signal})"
             _log.warning(
-                "%s is %g: expected %g to %g by the DBC file; such values are ignored",
-                *(where, value, source.low, source.high),
+                f"{self.name}: {source.channel} (signal {source.signal}) is {value:g}: expected {source.low:g} to "
+                f"{source.high:g} by the DBC file; such values are ignored"
             )
 
     def reset(self) -> None:

@@ -140,6 +140,16 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
     assert low < load_daemon_configuration(path).vehicle.aerodynamics.drag_area < high
 
 
+@pytest.mark.parametrize(
+    ("devices", "meaning"),
+    [("", "0.05 s to 0.2 s"), ("devices: {gnss: {driver: ubx, port: /dev/ttyS1}}\n", "beside the 0.03 s")],
+)
+def test_what_the_driver_of_the_receiver_takes_off_is_said(tmp_path, devices, meaning):
+    _, path = make(tmp_path, f"mass: 1400 kg\n{devices}")
+    (line,) = [x for x in path.read_text().splitlines() if x.startswith("    # latency: 0 s")]
+    assert meaning in line
+
+
 def test_downforce_is_that_of_the_wings_at_its_speed(tmp_path):
     """100 km/h in air of 1.225 kg/m³: 472.6 Pa."""
     _, path = make(tmp_path, "details: true\nfront_downforce: 400 N\nrear_downforce: 600 N\n")

@@ -13,7 +13,8 @@ from vehicled.sources.imu.model import GYRO_BIAS
 
 SPEED = 15.0
 ANTENNA = (-0.8, 0.3, 1.1)
-JUMP = BiasJump(angle=0.06, within=1.0, followed=0.05, rate=0.08, axis=(0.0, 0.0, 1.0))
+JUMP = BiasJump(angle=0.06, within=1.0, followed=0.05, rate=0.08)
+UPWARD = 0.0, 0.0, 1.0
 SHOWN = {
     "gnss.position": ([0.0] * 3, [1e-4] * 3),
     "gnss.speed": ([SPEED], [1e-4]),
@@ -43,7 +44,7 @@ def test_what_other_sensors_show_stays_certain(kind, monkeypatch):
     monkeypatch.setattr(bias_jump, "_OWN", 0.0)
     f = driving()
     before = find_variance(f, kind)
-    doubt_falsified(f, JUMP, vehicle("prototype"), ANTENNA)
+    doubt_falsified(f, JUMP, UPWARD, vehicle("prototype"), ANTENNA)
     # The largest that is left: the antenna's height beside tilted axes.
     assert find_variance(f, kind) == pytest.approx(before, rel=1e-3)
 
@@ -52,7 +53,7 @@ def test_heading_sideslip_and_bias_become_uncertain_together():
     f = driving()
     falsified = [(GYRO_BIAS, "z"), (ATTITUDE, "yaw"), (VELOCITY, "left")]
     before = [f.get_variance(*state) for state in falsified]
-    doubt_falsified(f, JUMP, vehicle("prototype"), ANTENNA)
+    doubt_falsified(f, JUMP, UPWARD, vehicle("prototype"), ANTENNA)
     added = [np.sqrt(f.get_variance(*state) - b) for state, b in zip(falsified, before, strict=True)]
     assert added == pytest.approx([JUMP.rate, JUMP.followed, SPEED * JUMP.followed], rel=0.2)
     i, j = (f.states.index(*state) for state in falsified[:2])
@@ -64,6 +65,6 @@ def test_forces_that_explain_a_false_sideslip_are_uncertain_by_their_size():
     f = driving()
     f.slow.view(UNMODELLED)[:] = 0.3, -2.0, 0.1, 0.4
     before = {element: f.get_variance(UNMODELLED, element) for element in UNMODELLED.elements}
-    doubt_falsified(f, JUMP, vehicle("prototype"), ANTENNA)
+    doubt_falsified(f, JUMP, UPWARD, vehicle("prototype"), ANTENNA)
     added = [f.get_variance(UNMODELLED, element) - v for element, v in before.items()]
     assert added == pytest.approx([0.0, 4.0, 0.0, 0.16])

@@ -12,6 +12,8 @@ from shlex import quote
 from typing import Any
 
 from drivers.can import CanSignal
+from drivers.receiver import ReceiverOptions
+from drivers.registry import load_driver
 from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.questions import SENSORS, VEHICLE
 from vehicled.setup.tyre_size import read_tyre
@@ -143,8 +145,11 @@ def _sensors(draft: Draft) -> Iterator[str]:
         yield "  gnss:"
         yield _place(draft, "antenna", "gnss_antenna")
         gnss = Gnss()
-        arrival = "where fixes come with their time of arrival: 0.05 s to 0.2 s"
-        yield _default(f"latency: {gnss.latency:g} s", arrival)
+        if any(issubclass(load_driver(d.driver).Options, ReceiverOptions) for d in draft.devices.values()):
+            meaning = f"beside the {ReceiverOptions.latency:g} s that its driver takes off"
+        else:
+            meaning = "where fixes come with their time of arrival: 0.05 s to 0.2 s"
+        yield _default(f"latency: {gnss.latency:g} s", meaning)
         yield _default(f"latency_sigma: {gnss.latency_sigma:g} s", "1 σ of how well that is known")
     else:
         yield "  gnss: null"

@@ -38,13 +38,13 @@ class BiasJump(NamedTuple):
     not explain it."""
     rate: float
     """rad/s: least change of the bias; of one that drifts, lately."""
-    axis: Sequence[float]
-    """(3,) The car's upward axis, IMU axes."""
     is_large: bool = True
     """Whether `followed` is more than the sideslip of a car that does not slide much."""
 
 
-def doubt_falsified(f: EstimatedFilter, jump: BiasJump, vehicle: Vehicle, antenna: Vector) -> None:
+def doubt_falsified(
+    f: EstimatedFilter, jump: BiasJump, upward: Sequence[float], vehicle: Vehicle, antenna: Vector
+) -> None:
     """Make the bias uncertain, together with all that has followed from it.
 
     An independent error of the bias would not help: the yaw rate that the filter has found with the old bias
@@ -55,9 +55,9 @@ def doubt_falsified(f: EstimatedFilter, jump: BiasJump, vehicle: Vehicle, antenn
     A false sideslip has no effect on the acceleration. Forces that the model lacks have explained that, so they
     are uncertain by their whole size.
 
-    `antenna`: place of the receiver's antenna, vehicle axes, m.
+    `upward`: (3,) the car's upward axis, IMU axes; `antenna`: place of the receiver's antenna, vehicle axes, m.
     """
-    falsified = list(_list_falsified(f, jump, vehicle, antenna))
+    falsified = list(_list_falsified(f, jump, upward, vehicle, antenna))
     f.add_common_error(falsified)
     for group, element, by in falsified:
         f.add_variance(group, element, (_OWN * by) ** 2)
@@ -68,10 +68,10 @@ def doubt_falsified(f: EstimatedFilter, jump: BiasJump, vehicle: Vehicle, antenn
 
 
 def _list_falsified(
-    f: EstimatedFilter, jump: BiasJump, vehicle: Vehicle, antenna: Vector
+    f: EstimatedFilter, jump: BiasJump, upward: Sequence[float], vehicle: Vehicle, antenna: Vector
 ) -> Iterator[tuple[Group, str, float]]:
     """States, and how far the truth is from their estimates if the bias is wrong by as much as it seems."""
-    for element, share in zip(GYRO_BIAS.elements, jump.axis, strict=True):
+    for element, share in zip(GYRO_BIAS.elements, upward, strict=True):
         yield GYRO_BIAS, element, share * jump.rate
     rate, turned = -jump.rate, -jump.followed
     yield ANGULAR_RATE, "yaw", rate

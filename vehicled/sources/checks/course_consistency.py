@@ -150,7 +150,7 @@ class CourseConsistency:
             return None
         kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
         noise = values.get("gnss.s_acc") or kind.velocity
-        return self._compare(t, values["gnss.course"], noise, ahead, self._axes[1])
+        return self._compare(t, values["gnss.course"], noise, ahead)
 
     def _turn(
         self,
@@ -178,10 +178,8 @@ class CourseConsistency:
             if t - kept[0][0] > _MEMORY:
                 kept.popleft()
 
-    def _compare(
-        self, t: float, course: float, noise: float, ahead: float, upward: Sequence[float]
-    ) -> BiasJump | None:
-        """`noise` of the receiver's velocity, m/s; `upward`: the car's upward axis (3,), IMU axes."""
+    def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
+        """`noise` of the receiver's velocity, m/s."""
         kept = self._places
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
@@ -224,4 +222,4 @@ class CourseConsistency:
         dt = t - since.t
         angle = apart - since.apart - since.bias * dt
         rate = math.copysign(max(abs(angle) / dt, steepest), angle)
-        return BiasJump(angle, dt, followed, rate, upward, abs(followed) > _LARGE * bound)
+        return BiasJump(angle, dt, followed, rate, abs(followed) > _LARGE * bound)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.sources.checks.bias_jump import BiasJump, doubt_falsified
 from vehicled.sources.checks.course_consistency import CourseConsistency
 from vehicled.sources.checks.yaw_consistency import YawConsistency
 from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.imu.imu import Imu
 from vehicled.sources.imu.model import GYRO_BIAS
+from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.parameters import Vehicle
 
 _DRIFT_NS = 5_000_000_000
@@ -20,15 +24,17 @@ class GyroscopeJumps:
     """Judges what the comparison with the course has found, and widens what the jump has falsified."""
 
     def __init__(
-        self, course: CourseConsistency, wheels: YawConsistency, vehicle: Vehicle, gnss: Gnss | None
+        self, course: CourseConsistency, wheels: YawConsistency, vehicle: Vehicle, sensors: Sensors
     ) -> None:
         self._course, self._wheels, self._vehicle = course, wheels, vehicle
-        self.configure(gnss)
+        self.configure(sensors)
         self.reset()
 
-    def configure(self, gnss: Gnss | None) -> None:
+    def configure(self, sensors: Sensors) -> None:
         """Take settings, also while running."""
-        self._antenna = (gnss or Gnss()).antenna
+        self._antenna = (sensors.gnss or Gnss()).antenna
+        self._upward = (sensors.imu or Imu()).R_imu_vehicle[:, 2].tolist()
+        """(3,) The car's upward axis, IMU axes."""
 
     def reset(self) -> None:
         """Restart with the filter."""
@@ -68,13 +74,17 @@ class GyroscopeJumps:
         if jump is None:
             return None
         self._drift, self._until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
-        doubt_falsified(f, jump, self._vehicle, self._antenna)
+        doubt_falsified(f, jump, self._upward, self._vehicle, self._antenna)
         return self._until_ns
 
     def widen_drift(self, f: EstimatedFilter, now_ns: int, interval: float) -> None:
         """Let the bias change for `interval` s more, if it may be drifting."""
         if self.drifts(now_ns):
-            f.add_variance(GYRO_BIAS, "z", self._drift * interval)
+            sigma = math.sqrt(self._drift * interval)
+            f.add_common_error(
+                (GYRO_BIAS, element, share * sigma)
+                for element, share in zip(GYRO_BIAS.elements, self._upward, strict=True)
+            )
 
     def has_confirmed(self, sigma: float) -> bool:
         """Whether a suspected jump has just turned out to be one; `sigma`: of the filter's bias, rad/s."""

@@ -85,7 +85,7 @@ class Screening:
         self._gyro_ns = -_ALONE_NS
         """Time of the step with the last sample of a gyroscope."""
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
-        self._jumps = GyroscopeJumps(self._course, self._yaw, vehicle, sensors.gnss)
+        self._jumps = GyroscopeJumps(self._course, self._yaw, vehicle, sensors)
         self._steps = BiasSteps(sensors.imu)
         self._looked_ns = 0
         """Time of the step at which the filter's gyroscope bias was last read."""
@@ -118,7 +118,7 @@ class Screening:
         if self._own_yaw is not None:
             self._own_yaw.configure(sensors.imu)
         self._course.configure(sensors.imu, sensors.gnss)
-        self._jumps.configure(sensors.gnss)
+        self._jumps.configure(sensors)
         self._steps.configure(sensors.imu)
         self._units.configure(sensors)
         self._mounting.configure(sensors)
@@ -300,10 +300,11 @@ class Screening:
             m = self._without(m, present, "implausible")
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         goes_sideways = self._updates.step_ns < self._sideways_until_ns
-        jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways) if checks.has_course else None
-        if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
-            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
-        self._updates.turned_apart = self._course.apart
+        if checks.has_course:
+            jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
+            if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
+                self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+            self._updates.turned_apart = self._course.apart
         return m
 
     def _take_averages(self, steering: float | None, ahead: float) -> None:

@@ -131,7 +131,6 @@ class YawConsistency:
 
     def configure(self, imu: Imu | None) -> None:
         """Take settings, also while running."""
-        self._upward = [0.0, 0.0, 1.0] if imu is None else imu.R_imu_vehicle[:, 2].tolist()
         self._parts = ByChannels(partial(self._channels.find, imu, instead=self._instead))
         """By the channels of a measurement."""
 
@@ -281,7 +280,7 @@ class YawConsistency:
     def jump(self) -> BiasJump:
         """The jump of the gyroscope's bias that the wheels seem to show."""
         angle = self._beside_wheels or 0.0
-        return BiasJump(angle, _WINDOW, angle, angle / _WINDOW, self._upward)
+        return BiasJump(angle, _WINDOW, angle, angle / _WINDOW)
 
     @property
     def excess(self) -> float:
