@@ -13,6 +13,7 @@ from vehicled.filter.boundary import EstimatedFilter
 from vehicled.messages import CHANNELS, Measurement, SourceFault
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.checks import bias_steps
+from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistency
 from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
@@ -182,7 +183,7 @@ class Screening:
             self._refusal.return_to_before(f, verdict, now_ns)
             if verdict.culprit == "gyroscope":
                 self._course.begin_anew()
-                self._updates.note_imu_change(now_ns)
+                self._jumps.note(BiasJump(verdict.angle, verdict.since, verdict.angle, verdict.apart))
         for culprit, by in vote.rebased:
             widen(f, culprit, by)
             channel = YAW_RATE_CHANNEL if culprit == "own" else GYROSCOPES[2]

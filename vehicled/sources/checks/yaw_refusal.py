@@ -1,4 +1,4 @@
-"""What a wrong sensor of the yaw rate has falsified before it was found, and how the filter is told of it."""
+"""Biases of the sensors of the yaw rate from before one of them was found to be wrong."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from collections import deque
 import numpy as np
 
 from vehicled.filter.boundary import EstimatedFilter
-from vehicled.filter.states import ATTITUDE, VELOCITY, Group
+from vehicled.filter.states import Group
 from vehicled.sources.checks.yaw_vote import Culprit, YawVerdict
 from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.yaw_rate import YAW_RATE_BIAS
-from vehicled.vehicle.arrays import AHEAD
 
 _EVERY_NS, _KEPT_NS = 100_000_000, 8_000_000_000
 """Time between estimates of the biases that are kept, and for how long."""
 _BEFORE = 0.5
 """s: a drift begins before its effect is seen."""
-_FOLLOWED = 0.75
-"""Share of a variance that has to be missing for it to be widened."""
 _BIASES: tuple[Group, ...] = GYRO_BIAS, YAW_RATE_BIAS
 
 
@@ -42,7 +39,10 @@ class YawRefusal:
         self._kept.clear()
 
     def return_to_before(self, f: EstimatedFilter, verdict: YawVerdict, now_ns: int) -> None:
-        """Set both biases to what they were when the difference began; heading and its kind become uncertain."""
+        """Set both biases to what they were when the difference began; that of a wrong own sensor becomes uncertain.
+
+        What a wrong gyroscope has falsified is much more: see `bias_jump.doubt_falsified`.
+        """
         begun = now_ns - round((verdict.since + _BEFORE) * 1e9)
         before = next((biases for at, biases in reversed(self._kept) if at <= begun), None)
         if before is None and self._kept:
@@ -50,17 +50,8 @@ class YawRefusal:
         if before is not None:
             for group, values in zip(_BIASES, before, strict=True):
                 f.slow.move(group, np.subtract(values, f.slow.view(group)))
-        widen(f, verdict.culprit, verdict.apart)
         if verdict.culprit == "own":
-            return
-        turned = abs(verdict.angle)
-        for group, element, sigma in (
-            (ATTITUDE, "yaw", turned),
-            (VELOCITY, "left", abs(f.pose.item(AHEAD)) * turned),
-        ):
-            missing = sigma**2 - f.get_variance(group, element)
-            if missing > _FOLLOWED * sigma**2:
-                f.add_variance(group, element, missing)
+            widen(f, "own", verdict.apart)
 
 
 def widen(f: EstimatedFilter, culprit: Culprit, by: float) -> None:
