@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 
 from drivers.framing import xor_checksum
-from vehicled import __version__
 from vehicled.errors import RunError
 from vehicled.reading.expectations import printable
+from vehicled.version import __version__
 
 DEFAULT_PORT = 2101
 """Registered for NTRIP."""

@@ -24,10 +24,10 @@ from mcap.records import Attachment, Channel, Chunk, ChunkIndex, Header, Metadat
 
 from replay.mcap_format import LIBRARY, MAGIC, MESSAGE, MESSAGE_FIELDS
 from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
-from vehicled import __version__
 from vehicled.messages import Measurement
 from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
 from vehicled.terminal.output_files import OutputStream
+from vehicled.version import __version__
 from vehicled.viewer_messages import VIEWER_TOPICS
 
 CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1)}

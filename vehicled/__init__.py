@@ -1,11 +1,13 @@
 """Real-time vehicle state estimation on a compiled multibody model.
 
 The names in `__all__` are the public interface. Each is loaded from its module when it is first used, so that
-`import vehicled` itself loads nothing.
+`import vehicled` itself loads no other module of the package.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from vehicled.version import __version__
 
 if TYPE_CHECKING:
     from vehicled.api.drives import Drive, estimate, load_configuration, read_log, score, simulate
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from vehicled.symbolic.function import CompiledFunction
     from vehicled.symbolic.graph import Atom, Graph
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "vehicled.api.drives": ("Drive", "estimate", "load_configuration", "read_log", "score", "simulate"),

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from vehicled import __version__
 from vehicled.errors import SettingsError, UsageError, VehicledError
 from vehicled.terminal.termination import Terminated, end_by_sigterm, raising_terminated
+from vehicled.version import __version__
 
 COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",

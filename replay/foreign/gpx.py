@@ -7,9 +7,9 @@ from typing import Self
 from xml.etree import ElementTree
 
 from replay.csv_log import Table
-from vehicled import __version__
 from vehicled.messages import Measurement
 from vehicled.terminal.output_files import open_text_output
+from vehicled.version import __version__
 
 SUFFIX = ".gpx"
 

@@ -17,11 +17,11 @@ from replay.log_about import LogAbout
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow
 from replay.times import ISO_8601, round_seconds
-from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.schemas import unit_of
 from vehicled.terminal.output_files import open_output
+from vehicled.version import __version__
 
 SUFFIX = ".parquet"
 MARK = b"PAR1"

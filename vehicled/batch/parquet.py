@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vehicled import __version__
 from vehicled.jobs.installation import hash_code
 from vehicled.terminal.output_files import open_output, writing
+from vehicled.version import __version__
 
 _UNITS = {"seconds": "s", "step_us": "µs", "nis": "1", "rejected": "1", "rejected_share": "1"}
 _TEXTS = ("log", "config", "truth", "error")

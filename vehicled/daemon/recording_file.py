@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from mcap.records import Attachment, Metadata
 
 from replay.mcap_writer import CHANNEL, McapWriter, write_clock
-from vehicled import __version__, schemas
+from vehicled import schemas
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import (
     SCHEMA_VERSION,
@@ -20,6 +20,7 @@ from vehicled.messages import (
     Status,
 )
 from vehicled.units import Hertz, Range
+from vehicled.version import __version__
 
 CHUNK_NS = 250_000_000
 """Longest time between chunks. A power loss costs this time and data still being written: at most 0.5 s."""

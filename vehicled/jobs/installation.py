@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from vehicled import __version__
 from vehicled.reading import settings
 from vehicled.symbolic.machine import target_description
+from vehicled.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "llvmlite", "msgspec")
 

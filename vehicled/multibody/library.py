@@ -8,7 +8,6 @@ from textwrap import fill
 
 import numpy as np
 
-from vehicled import __version__
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.dimensions import name_conjugate, name_coordinate_units, name_units
 from vehicled.multibody.elements import Bar, PointMass, Rigid
@@ -20,6 +19,7 @@ from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Positi
 from vehicled.symbolic.library import ArrayText, Library
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.text import library_name
+from vehicled.version import __version__
 
 _STEP = 1e-3
 """Initial time step of generated code, s."""

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.report.data import RunData, load_run
 from vehicled.report.panels import Panel, make_sections
 from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
 from vehicled.scoring.scores import Score
 from vehicled.terminal.output_files import write_output
+from vehicled.version import __version__
 
 _ASSETS = files("vehicled") / "report" / "assets"
 _UPLOT = files("vehicled") / "vendored" / "uplot"

@@ -7,7 +7,6 @@ from fnmatch import fnmatch
 
 import numpy as np
 
-from vehicled import __version__
 from vehicled.messages import WHEELS
 from vehicled.multibody.dimensions import name_conjugate, name_coordinate_units, name_units
 from vehicled.multibody.library import PREPARE, describe_step
@@ -30,6 +29,7 @@ from vehicled.vehicle.equations import EQUATIONS, UNKNOWNS
 from vehicled.vehicle.model import VehicleProgram, build
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
+from vehicled.version import __version__
 
 _STEP = 4e-3
 """s: initial time step in the generated code."""
