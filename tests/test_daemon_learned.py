@@ -85,12 +85,24 @@ def test_a_file_is_used_only_if_devices_are_read_as_before(tmp_path, old, new, i
     assert (changed.load() is not None) == is_same
 
 
-def test_a_file_of_an_older_version_that_does_not_tell_the_devices_is_loaded_and_renewed(tmp_path):
+def test_what_was_learned_stays_after_tuning(tmp_path):
+    path, tuned = tmp_path / "learned.json", "{gyroscopes: {noise: 0.2 deg/s}, accelerometers: {noise: 0.1}}"
+    LearnedFile(path, CONFIGURATION.replace("{imu: {}}", "{imu: " + tuned + "}")).save(LEARNED)
+    noisier = tuned.replace("0.2", "0.3")
+    other = tuned.replace("noise: 0.1", "gravity_removed: true")
+    for changed, is_same in ((noisier, True), (other, False)):
+        file = LearnedFile(path, CONFIGURATION.replace("{imu: {}}", "{imu: " + changed + "}"))
+        assert (file.load() is not None) == is_same
+
+
+def test_a_file_of_an_older_version_in_which_noise_counted_is_loaded_and_renewed(tmp_path):
     path = tmp_path / "learned.json"
-    file = LearnedFile(path, CONFIGURATION + DEVICES)
+    given = CONFIGURATION.replace("{imu: {}}", "{vehicle_speed: {noise: 0.1}}") + DEVICES
+    file = LearnedFile(path, given)
     file._configuration, now = file._older, file._configuration
+    assert file._configuration != now
     file.save(LEARNED)
-    file = LearnedFile(path, CONFIGURATION + DEVICES)
+    file = LearnedFile(path, given)
     assert file.load() is not None
     file.save(LEARNED)
     assert json.loads(path.read_text())["configuration"] == now

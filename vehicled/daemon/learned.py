@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +21,7 @@ import yaml
 from vehicled.errors import UsageError
 from vehicled.messages import SlowState
 from vehicled.requests import SetParameters, SlowBound
+from vehicled.sources.sensors import find_kinds
 from vehicled.trust.bounded_file import read_bounded
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ _HEAD = re.compile(rb'\s*\{\s*"version"\s*:[^,"]*,\s*"configuration"')
 """Beginning of every such file, even if cut off or of another version."""
 _WHERE = ("port", "baud", "pause", "interface", "channel", "bitrate", "dbc")
 """Options of devices that do not change what they measure, or when."""
+_NOISE = [setting for kind in find_kinds().values() for setting in kind.NOISE]
+"""Noise of sensors: `vehicled tune` changes it, and what was learned stays true."""
 _UNUSABLE = (OSError, ValueError, UsageError, msgspec.DecodeError)
 """Errors of a file that cannot be used."""
 _LOAD_WITHIN_S = 2.0
@@ -47,7 +50,7 @@ _END_WITHIN_S = 3.0
 class _Learned(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     configuration: str
-    """Hash of what the parameters belong to: vehicle, sensors, and how devices are read."""
+    """Hash of what the parameters belong to: vehicle, sensors without their noise, and how devices are read."""
     utc: float
     """Time of writing, s since 1970."""
     parameters: dict[str, SlowState]
@@ -75,10 +78,11 @@ class LearnedFile:
         self._failed = False
         """Whether the last attempt to save failed, which has then been logged."""
         sections = yaml.safe_load(configuration)
-        described = [sections.get(name) for name in ("vehicle", "sensors")]
-        self._older = _hash(described)
-        """The same in files of older versions, which did not tell how devices were read."""
-        self._configuration = _hash([*described, _describe_devices(sections)])
+        self._older = _hash(_describe(sections))
+        """The same in files of older versions, in which noise counted."""
+        for setting in _NOISE:
+            _remove(sections, setting.path)
+        self._configuration = _hash(_describe(sections))
 
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used.
@@ -186,6 +190,21 @@ class LearnedFile:
         if self._failed:
             _log.warning("%s: what was learned is kept again", self._path)
         self._failed = False
+
+
+def _describe(sections: dict[str, Any]) -> list[Any]:
+    return [*(sections.get(name) for name in ("vehicle", "sensors")), _describe_devices(sections)]
+
+
+def _remove(sections: dict[Any, Any], path: Sequence[str | int]) -> None:
+    """Remove the setting at a path of keys, if it is there."""
+    *parents, key = path
+    for parent in parents:
+        below = sections.get(parent) if isinstance(sections, dict) else None
+        if not isinstance(below, dict):
+            return
+        sections = below
+    sections.pop(key, None)
 
 
 def _describe_devices(sections: dict[str, Any]) -> list[str]:
