@@ -46,6 +46,16 @@ def test_an_antenna_error_beyond_the_largest_possible_one_is_no_contradiction():
     assert not find(2.0, 2.8, 0.09)
 
 
+def test_of_two_parameters_the_one_that_explains_more_comes_first():
+    """The place of a velocity sensor is wrong: its estimate is 8 σ off, and the antenna's, known better, 7.4 σ."""
+    sigma, share = np.array([0.003, 0.02]), 0.01
+    estimates = np.array([7.4, 8.2]) * sigma * np.sqrt(share)
+    given = estimates, sigma**2 * (1.0 - share), sigma, np.full(2, LIMIT), np.zeros(2), np.array([True, True])
+    tested = Contradictions(np.array([2.0, 5.0]))
+    (found,) = filter(None, [tested.find(*given) for _ in range(CALLS)])
+    assert list(found) == [1, 0]
+
+
 def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
     set_slow_state(f, index(f, group), value)
     f.set_variance(group, "", variance)
