@@ -213,4 +213,4 @@ def test_estimates_of_the_car_in_mujoco_are_as_good_as_in_our_model():
         assert theirs["spread"][quantity] == pytest.approx(spread, rel=0.03)
         assert ours["rmse"][quantity] < 0.6 * spread
         assert theirs["rmse"][quantity] < 1.1 * ours["rmse"][quantity]
-        assert theirs["rmse_with_torques"][quantity] < theirs["rmse"][quantity]
+        assert theirs["rmse_with_torques"][quantity] < 1.1 * theirs["rmse"][quantity]

@@ -61,7 +61,7 @@ class ErrorStateObserver:
             if readings is None:
                 return None
             update = self.filter.update(readings)
-        except FloatingPointError as error:
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
             raise self.model.fail(str(error)) from None
         if not update.accepted:
             raise self.model.fail(f"the innovation was rejected: {update.reason}")
