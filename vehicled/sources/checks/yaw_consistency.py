@@ -308,8 +308,13 @@ class YawConsistency:
         first = kept[0]
         now, begin = place.sums, first.sums
         gyro, way = now.gyro - begin.gyro, now.way - begin.way
-        speed = way / (now.t - begin.t)
-        wheels = (place.wheels - first.wheels) / (1.0 + self._by_load * speed * speed)
+        speed, course = way / (now.t - begin.t), None
+        by_load, wheels = self._by_load * speed * speed, place.wheels - first.wheels
+        if first.t >= self._course_since:
+            course = now.course - begin.course
+            wheels -= by_load * course
+        else:
+            wheels /= 1.0 + by_load
         others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
         self._slides = abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way
@@ -319,9 +324,9 @@ class YawConsistency:
         self._beside_wheels = residuals[0]
         rolled, since = place.rolled - first.rolled, t - kept[-2].t
         by_slip = self._note_slip(rolled / way - 1.0, way, since)
-        if first.t >= self._course_since:
-            others.append(now.course - begin.course)
-            residuals.append(gyro - others[-1])
+        if course is not None:
+            others.append(course)
+            residuals.append(gyro - course)
             bounds.append(_BOUND + _BANK * (now.slowness - begin.slowness))
         ratios = [
             residual / (bound + share * min(abs(gyro), abs(angle)))
@@ -361,10 +366,10 @@ class YawConsistency:
 
 
 def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
-    """Relative excess of the angle by an axle's wheels over the car's in a bend, per (m/s)² of speed.
+    """Relative excess of the angle by an axle's wheels over the course's in a bend, per (m/s)² of speed.
 
-    The load of the outer tyre increases by v ω m h/(2 b), with the car's height h and track b, which reduces
-    its rolling radius.
+    The load of the outer tyre increases by a m h/(2 b) with the lateral acceleration a, height h and track b, which
+    reduces its rolling radius. In a spin, a is much less than speed times yaw rate.
     """
     place = vehicle.axle(wheel)
     tyre, track = place.tyre, 2.0 * place.hard_points.wheel_center[1]

@@ -425,8 +425,9 @@ class ImuSource(Source[Imu]):
         elif not present:
             return
         noise = list(self._statistics.read_noise()[:_AXES])
-        # Without steering, the model's yaw rate is known from the gyroscopes alone.
-        self.updates.update(m, "imu.gyro", value, noise, present, may_reject=not self._unsteered[0])
+        # Without steering, and while tyres slide, the model's yaw rate is known from the gyroscopes alone.
+        may_reject = not (self._unsteered[0] or self.updates.is_sliding)
+        self.updates.update(m, "imu.gyro", value, noise, present, may_reject=may_reject)
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return

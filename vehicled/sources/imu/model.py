@@ -24,7 +24,7 @@ from vehicled.filter.states import (
 from vehicled.messages import WHEELS
 from vehicled.sources.gnss.late_fixes import calc_fast, consider_latencies
 from vehicled.sources.imu.settings import Accelerometers, Gyroscopes
-from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, ROOT_OUTPUTS, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -181,7 +181,7 @@ def add_gyroscopes(model: ErrorModel) -> None:
         # yaw rate, which depends on tyres.
         level = steady * (1.0 - rotation[k].z * rotation[k].z)
         row = {place: level * by for place, by in by_alignment.items()}
-        row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: steady * counted[k]})
+        row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
         return bias[k] + scale * values[k] + turned, row
 
     considered = _find_considered(model, (ALIGNMENT, GYRO_BIAS))
@@ -192,12 +192,16 @@ def add_gyroscopes(model: ErrorModel) -> None:
         # Hills pitch a moving car for seconds, which would be taken for a bias.
         hilly = slipping * (1.0 - axis.z * axis.z) * square / (square + _LEVEL_ROAD**2)
         shares[i] = model.g.max(shares[i], hilly)
+    # What the scale adds to the heading counts also where the scale is not corrected, as in spins.
+    shares |= s.entries(GYRO_SCALE, {0: 1.0 - steady})
     readings = model.models.readings["imu_gyro"]
     model.observe_readings(
         "imu.gyro", readings, error, sensor="imu_gyro", considered=replace(considered, shares=shares)
     )
 
 
+_SIDEWAYS = 0.2
+"""Sine of the sideslip up to which tyres do not slide."""
 _SMALL_ACCELERATION = 0.3
 """m/s²: a smaller acceleration is mostly noise."""
 
@@ -249,13 +253,20 @@ class _AccelerometerModel:
             more = (1.0 - self._removed) * scale * output["ay"] * (1.0 / self._gravity)
             model.inclined.append((output["roll"], output["roll"] + more))
         rows, noise = zip(*map(self._find_row, axes), strict=True)
+        considered = _find_considered(model, (ALIGNMENT, ACCELEROMETER_BIAS, ACCELEROMETER_SCALE))
+        # While a car goes sideways, the model's tyre forces may be wrong by as much as they are: as slopes, the
+        # differences rolled the car over.
+        ahead, left = model.models.pose[AHEAD], model.models.pose[LEFT]
+        sideways = left / model.g.sqrt(ahead * ahead + left * left + _STANDING**2)
+        share = calc_share(model.g, sideways, _SIDEWAYS)
+        upright = {model.states.index(ATTITUDE, slope): share for slope in ("v1z", "v2z")}
         model.observe(
             "imu.accel",
             [self._predict(k) for k in axes],
             rows,
             noise=noise,
             sensor="imu_accelerometer",
-            considered=_find_considered(model, (ALIGNMENT, ACCELEROMETER_BIAS, ACCELEROMETER_SCALE)),
+            considered=replace(considered, shares=upright | dict(considered.shares)),
         )
 
     def _calc_by_yaw(self, k: int) -> Atom:

@@ -17,7 +17,7 @@ from vehicled.sources.speeds.direction import Direction
 from vehicled.sources.speeds.late_speeds import calc_lateness, find_considered, make_latency
 from vehicled.sources.speeds.smoothed_velocity import SmoothedVelocity
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Seconds
-from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -92,7 +92,7 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
     def __init__(self, settings: VehicleSpeed, context: Context) -> None:
         super().__init__(settings, context)
         self._direction = Direction(self.filter, self.updates)
-        self._steps = CoarseSpeed()
+        self._steps, self._timing = CoarseSpeed(), context.timing
         self._smoothed = SmoothedVelocity(self.filter, SPEED_LATENCY, has_direction=False)
 
     def register(self) -> None:
@@ -107,11 +107,22 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
             estimate = ahead if reading < 0.0 else abs(ahead)  # one that is not negative may have no sign
             variance = self._steps.find_variance(reading, self._variances[CHANNEL], estimate)
             variance += self._smoothed.calc_noise(m.t) ** 2
+            if self.updates.is_sliding:
+                variance += self._calc_spin_noise() ** 2
             speed, variance = self._direction.resolve(CHANNEL, reading, variance)
             if math.isinf(variance):
                 self.updates.reject(m, CHANNEL, [reading], "either way")
             else:
                 self.updates.update(m, CHANNEL, [speed], [variance])
+
+    def _calc_spin_noise(self) -> float:
+        """Error of the estimated speed ahead due to the unknown latency of the IMU in a spin, m/s, 1 σ.
+
+        A spin changes the speed ahead by lateral velocity times yaw rate. If that is late, the sensor would correct
+        heading and scale of the gyroscopes by it.
+        """
+        left, turning = (float(self.filter.pose.item(k)) for k in (LEFT, YAW_RATE))
+        return self._timing.doubt * abs(left * turning)
 
     def measure_speed(self, m: Measurement) -> float | None:
         """The speed, m/s, if the measurement has it."""
