@@ -167,7 +167,7 @@ def test_andrews_mechanism_starts_as_published():
 
 @pytest.mark.parametrize(
     ("rule", "h", "close"),
-    [(("matrix_r", "runge_kutta_4"), 6e-5, 1.6e-6), (("ali3p", "trapezoidal"), 1e-6, 4e-6)],
+    [(("matrix_r", "runge_kutta_4"), 6e-5, 1e-6), (("ali3p", "trapezoidal"), 1e-6, 4e-6)],
 )
 def test_andrews_mechanism_ends_as_published(rule, h, close):
     m = shipped("squeezer")
