@@ -1,7 +1,7 @@
 """Cost of late fixes: errors in a slalom compared with an oracle's, and the time of a step.
 
     python tests/lateness.py              fixes at 10 Hz
-    python tests/lateness.py --rate 50
+    python tests/lateness.py --rate 50 --late 300 500
 
 The oracle is the same estimator with the same fixes without delay. It must not use fixes that the late estimator
 does not have yet. So there is one oracle for each instant at which a late fix has just been fused: it gets only the
@@ -104,13 +104,16 @@ def time_steps(interval: float, late: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rate", type=float, default=10.0, help="of fixes, Hz")
+    parser.add_argument(
+        "--late", type=int, nargs="+", default=(0, *DELAYS), metavar="MS", help="all when left out"
+    )
     parser.add_argument("--instants", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     interval = 1.0 / arguments.rate
     print("late  place, mm        yaw, °            step with a fix, µs")
     print("ms    late    oracle   late    oracle   (without)")
-    for late in (0, *DELAYS):
+    for late in arguments.late:
         both = [compare(interval, late, arguments.instants, seed) for seed in range(arguments.seeds)]
         found = np.concatenate(both, axis=1)
         place = np.sqrt(np.mean(np.sum(found[..., :2] ** 2, axis=-1), axis=1)) * 1e3
