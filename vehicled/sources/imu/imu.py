@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
+from operator import itemgetter, mul
 from typing import Annotated
 
 import numpy as np
 
 from vehicled.filter.kept import IMU_LATENCY
-from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
+from vehicled.filter.states import COURSES, DRIVE_FORCE, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
 from vehicled.sources.imu.coarse_axes import CoarseAxes
@@ -53,6 +53,8 @@ GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
 _DRIFTS_NS = 200_000_000
 """Time for which a drift is assumed to go on, at least until the next comparison."""
+_STRONGEST = 10.0
+"""m/s²: largest step of drive or brake force, over mass, that is followed at once."""
 _WHOLE = "fused", "weighted"
 """Reasons of records without rejected components."""
 
@@ -158,13 +160,15 @@ class ImuSource(Source[Imu]):
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
+        self._before = -math.inf
+        """Time of the sample before, s."""
         self._unsteered = self.filter.car.view("unsteered")
 
     def reset(self) -> None:
         """Restart with the filter: also forget the noise found from samples."""
         self.lateral.reset()
         self._timing.forget()
-        self._ahead_at = -math.inf
+        self._ahead_at = self._before = -math.inf
         self._statistics.reset()
         self._configure_statistics()  # the restored statistics may be of older settings
         self._rates.reset()
@@ -215,6 +219,7 @@ class ImuSource(Source[Imu]):
                 of_model[place] = [e * e for e in settings.model_error]
         self._coarse.configure(least)
         least = self._coarse.variances
+        self._weigh = limits[1]
         self._statistics.configure(least, of_model, known, limits, self._given_noise)
         if not self._given_noise:
             # If the noise is given, the density stays as configured, with its derivatives if these are
@@ -345,6 +350,7 @@ class ImuSource(Source[Imu]):
         else:
             innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
+        self._before = t
 
     def _widen_rounded(self) -> None:
         """Widen biases of axes that have been found to be coarse: they may have seemed known by equal readings."""
@@ -442,8 +448,27 @@ class ImuSource(Source[Imu]):
             return
         self.updates.update(m, "imu.accel", value, list(self._statistics.read_noise()[_AXES:]), present)
         record = self.updates.records[-1]
-        if present is None and record.innovation and not self._given_noise:
-            self._statistics.take_forces(record.reason in _WHOLE, record.innovation, record.variance)
+        if self._given_noise or not record.innovation:
+            return
+        innovation, variance = record.innovation, record.variance
+        if present is None:
+            self._statistics.take_forces(record.reason in _WHOLE, innovation, variance)
+        else:
+            innovation, variance = _fill(innovation, present, 0.0), _fill(variance, present, 0.0)
+        axis = self._axes[0]
+        spread = sum(a * a * v for a, v in zip(axis, variance, strict=True))
+        self._follow_force(sum(map(mul, axis, innovation)), spread, m.t * 1e-9 - self._before)
+
+    def _follow_force(self, ahead: float, variance: float, interval: float) -> None:
+        """Let the unknown force change at once where a sample along the car is beyond the gate, as at a launch.
+
+        Otherwise the estimate follows such a step 10 ms late, and fixes and speeds seem to be early by as much.
+        `interval`: s since the sample before, in which the force, and by it the speed, has become wrong.
+        """
+        beyond = ahead * ahead - self._weigh * variance
+        if beyond > 0.0 and interval < OLD and not self.filter.is_drive_known:
+            wrong = min(math.sqrt(beyond), _STRONGEST)
+            self.filter.add_common_error(((DRIVE_FORCE, "", wrong), (VELOCITY, "ahead", wrong * interval)))
 
 
 def _find_present(measured: Sequence[float]) -> list[int] | None:
