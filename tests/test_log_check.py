@@ -325,6 +325,24 @@ def test_times_in_another_unit_are_found(factor: float) -> None:
     assert check(measurements)[0].kind == "time unit"
 
 
+def test_channels_that_the_configuration_does_not_read_are_named() -> None:
+    yaw_rates = [
+        Measurement("car", m.t, m.arrival, {"vehicle.wz": m.values["imu.wz"]})
+        for m in drive()
+        if "imu.wz" in m.values
+    ]
+    found = check([*drive(), *yaw_rates])
+    assert [(f.channels, f.text) for f in found if f.kind == "not read"] == [
+        (("vehicle.wz",), "the configuration has no `sensors.yaw_rate`")
+    ]
+
+
+def test_another_steering_angle_is_named_where_the_configured_one_is_missing() -> None:
+    sensors = load(CAR).sensors
+    assert sensors.find_unread({"steer.wheel", "steer.rack"}) == {}
+    assert sensors.find_unread({"steer.rack"}) == {"sensors.steering.source: rack": ("steer.rack",)}
+
+
 def test_samples_that_a_logger_repeats_are_found() -> None:
     last: dict[str, float] = {}
     held = []

@@ -64,6 +64,8 @@ class Summary:
     """Number of steps in which drive torque or brake pressure were not measured, or distrusted."""
     units: dict[str, str] = field(default_factory=dict)
     """Channels that are probably in another unit, with a description."""
+    channels: set[str] = field(default_factory=set)
+    """What was measured."""
     not_used: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By reason and source: observations that did not correct the filter, and values rejected before it."""
     faults: list[Fault] = field(default_factory=list)

@@ -178,6 +178,8 @@ def play_back(
             sink(result.t, result.measurements, result.estimate, result.innovations)
         summary.steps += 1
         summary.measurements += len(result.measurements)
+        for measurement in result.measurements:
+            summary.channels.update(measurement.values)
         summary.estimates += result.estimate is not None
         summary.ended_ns = result.t
         if progress is not None and summary.steps % 50 == 0:

@@ -103,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():
         print(f"{log.path}: {channels}: {fault}", file=sys.stderr)
+    for key, unread in configuration.sensors.find_unread(summary.channels).items():
+        print(f"{log.path}: {', '.join(unread)}: not read, as {args.config} has no `{key}`", file=sys.stderr)
     if summary.steps == 0:
         raise RunError(f"{log.path}: no measurement that could be used")
     if summary.estimates == 0:

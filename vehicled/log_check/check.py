@@ -37,6 +37,7 @@ from vehicled.log_check.findings import (
     find_slopes,
     find_speeds,
     find_units,
+    find_unread,
 )
 from vehicled.log_check.lags import Lag, LagFinder
 from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
@@ -212,6 +213,7 @@ class LogChecker:
             *find_bursts(rates),
             *find_coarse(self._steps.find(), self._sensors),
             *find_pauses(rates),
+            *(() if self._is_usual else find_unread(self._sensors, self._channels)),
         ]
         findings = [dataclasses.replace(f, channels=self._name(f.channels)) for f in findings]
         not_compared = {

@@ -92,7 +92,7 @@ class Finding:
 
     kind: str
     """`time unit`, `range`, `clock`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
-    `held` or `gap`."""
+    `held`, `gap` or `not read`."""
     channels: tuple[str, ...]
     value: float | None
     """The figure that shows it, in `unit`; None if only the text describes it."""
@@ -483,3 +483,11 @@ def find_late_fixes(fits: Mapping[str, PathFit], sensors: Sensors) -> list[Findi
             text = f"{size} {'later' if fit.latency < 0.0 else 'earlier'} than the fixes {known}"
             found.append(Finding("time offset", (channel,), -fit.latency, "s", text))
     return [*found, *(finding for _, finding in sorted(late, key=itemgetter(0))[-1:])]
+
+
+def find_unread(sensors: Sensors, channels: Container[str]) -> list[Finding]:
+    """Channels of sensors that the configuration does not have."""
+    return [
+        Finding("not read", unread, None, "", f"the configuration has no `{key}`")
+        for key, unread in sensors.find_unread(channels).items()
+    ]

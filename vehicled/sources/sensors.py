@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar, get_args, get_type_hints
@@ -29,7 +29,7 @@ from vehicled.sources.imu.common_lateness import Configured
 from vehicled.sources.imu.imu import Imu, ImuSource
 from vehicled.sources.inputs.brakes import BrakePressure
 from vehicled.sources.inputs.model_input import InputSettings
-from vehicled.sources.inputs.steering import SteeringInput
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE, SteeringInput
 from vehicled.sources.inputs.torques import WheelTorques
 from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
 from vehicled.sources.speeds.body_velocity import BodyVelocity
@@ -85,6 +85,20 @@ class Sensors:
         given: dict[Group, object] = {group: g for _, s in self.items() for group, g in s.get_given().items()}
         source = self.steering.source
         return given | {STEERING_OFFSET: (source, self.steering.offset), STEERING_RATIO: source}
+
+    def find_unread(self, channels: Container[str]) -> dict[str, tuple[str, ...]]:
+        """Those of the channels that no sensor reads, by the setting with which one would, as `sensors.yaw_rate`.
+
+        One steering angle is enough: others are named only where that of `steering.source` is missing.
+        """
+        read = {channel for _, s in self.items() for channel in s.LIMITS}
+        readers: dict[str, Iterable[str]] = {f"sensors.{name}": k.LIMITS for name, k in find_kinds().items()}
+        if not any(c in channels for c in CHANNELS_BY_SOURCE[self.steering.source]):
+            readers |= {f"sensors.steering.source: {s}": own for s, own in CHANNELS_BY_SOURCE.items()}
+        found = {
+            key: tuple(c for c in own if c in channels and c not in read) for key, own in readers.items()
+        }
+        return {key: unread for key, unread in found.items() if unread}
 
     def make_setup(self) -> SensorSetup:
         """What the filter has to know about the sensors: states, observations, mounting and arrays."""
