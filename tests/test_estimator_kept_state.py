@@ -5,12 +5,13 @@ import math
 
 import msgspec
 import pytest
+from estimator_rig import mixed, steps, with_sensors, without
 from straight_drive import drive_straight
 
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR, Group
-from vehicled.messages import ESTIMATE_INDEX, Measurement
+from vehicled.messages import ESTIMATE_INDEX, WHEELS, Measurement
 from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.sensors import Readers
 
@@ -229,3 +230,23 @@ def test_position_and_velocity_may_arrive_in_separate_messages(
     # The origin is the first fix of the antenna, not the position of the vehicle origin.
     assert worst < 0.4
     assert not [f for f in estimator.condition.faults if f.source.startswith("gnss")]
+
+
+def test_radii_from_before_that_are_contradicted_are_found_anew_together() -> None:
+    """Before, each was forgotten by itself, with what they have in common each time: they went to 0.087, or −0.3."""
+    radii = {f"rolling_radius.{wheel}": {"value": 0.02, "sigma": 0.0043, "unit": "–"} for wheel in WHEELS}
+    given = without(
+        mixed(25.0).measurements(seed=3, gnss="rtk"),
+        "torque",
+        "brake",
+        "vehicle",
+        "gnss.speed",
+        "gnss.course",
+    )
+    estimator = Estimator(with_sensors(vehicle_speed=None))
+    estimator.command("set_parameters", {"parameters": radii, "age": 3600.0})
+    for step in steps(given):
+        estimator.step(step.t, step.measurements)
+        found = estimator.parameters()
+        assert all(abs(found[name].value) < 0.025 for name in radii if found)
+    assert all(abs(found[name].value) < 2.0 * found[name].sigma < 0.012 for name in radii)

@@ -298,11 +298,17 @@ class SlowStates:
             return
         priors = np.sqrt(self._calc_initial())
         priors[states.parameters] = self._prior
+        # Starts that are alike have an error in common. Removed one by one, they would take it out several times.
+        together = [
+            group for group in states.groups if group.alike and found.keys() & {*states.places(group)}
+        ]
+        self.doubt(together)
+        alone = found.keys() - {i for group in together for i in states.places(group)}
         for i, (value, variance) in found.items():
             # The start is the prior and an observation; that observation goes.
             less = 1.0 / variance - 1.0 / priors.item(i) ** 2
             # Another that has just been forgotten may have made this one less certain.
-            if less > 0.0 and errors.get_covariance(i, i) < variance:
+            if i in alone and less > 0.0 and errors.get_covariance(i, i) < variance:
                 estimate = self._values.item(i - self._begin) + errors.x.item(i)
                 errors.remove_information(i, less, value / (variance * less) - estimate)
             _log.warning(
