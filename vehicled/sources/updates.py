@@ -8,10 +8,13 @@ from itertools import islice
 from operator import sub
 
 from vehicled.filter.boundary import Observation, ObservedFilter, Update
+from vehicled.filter.states import POSITION, VELOCITY
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
 from vehicled.sources.joint import JointUpdates
+from vehicled.sources.speeds.outvoted import OutvotedSpeed
+from vehicled.vehicle.arrays import AHEAD, YAW
 
 Reset = Callable[[Observation, Update], bool]
 """Restarts the filter's states from a source that keeps failing its gate; returns False if the reset has to
@@ -19,6 +22,13 @@ wait."""
 OnUpdate = Callable[[Innovation], None]
 """Called with the record of an observation that has been evaluated, while the filter still holds it."""
 
+_SPEEDS = {
+    "vehicle.speed": "vehicle",
+    **{f"{device}.{what}": device for device in ("gnss", "gnss2") for what in ("speed", "velocity")},
+}
+"""Devices by the kinds of observations that show the speed whatever the wheels do."""
+_OUTVOTED_FOR = 0.2
+"""s: time for which a speed has been wrong before two devices outvote it."""
 _NONE = 1e-300, 1e-300
 """Limits of normalised innovations so small that every observation is rejected."""
 
@@ -50,6 +60,9 @@ class MeasurementUpdates:
         """No source can time out before this time, ns."""
         self._may_be_lost = False
         """Whether a sensor may have been failing its gate for long."""
+        self._outvoted = OutvotedSpeed()
+        self.outvoted_ns: float = -math.inf
+        """Time of the last step in which two devices have outvoted the estimated speed."""
 
     def begin_step(self, t_ns: int) -> None:
         """Begin a step at that time, without records yet."""
@@ -133,6 +146,23 @@ class MeasurementUpdates:
                 health.count_reset()
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
+        if (device := _SPEEDS.get(kind)) is not None and self._on_update is None:
+            self._compare_speed(m.t, device, innovation, bool(update.rejected) and any(update.rejected))
+
+    def _compare_speed(self, t_ns: int, device: str, innovation: Sequence[float], is_rejected: bool) -> None:
+        """Doubt the estimated speed if another device contradicts it by as much."""
+        pose = self._filter.pose
+        if len(innovation) == 1:  # over ground it has no sign
+            sign = 1.0 if device == "vehicle" else math.copysign(1.0, pose.item(AHEAD))
+            deviation = sign * innovation[0]
+        else:
+            deviation = innovation[0] * math.cos(pose.item(YAW)) + innovation[1] * math.sin(pose.item(YAW))
+        if wrong := self._outvoted.take(device, t_ns, is_rejected, deviation):
+            self.outvoted_ns = self.step_ns
+            self._filter.add_variance(VELOCITY, "ahead", wrong * wrong)
+            way, yaw = wrong * _OUTVOTED_FOR, pose.item(YAW)
+            self._filter.add_variance(POSITION, "x", (way * math.cos(yaw)) ** 2)
+            self._filter.add_variance(POSITION, "y", (way * math.sin(yaw)) ** 2)
 
     def _has_other_speed(self, kind: str) -> bool:
         """Whether another device measures the speed, and agrees with the filter."""

@@ -37,6 +37,8 @@ it."""
 _FALSE, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
 """m/s, share of the speed, and number of σ: a velocity that differs more from the estimate's shows nothing of
 positions."""
+_OUTVOTED_NS = 1_000_000_000
+"""Time for which nothing agrees with an estimated speed that a receiver and another device have outvoted."""
 _OWN = ("vehicle.speed", "wheel.", "imu.")
 """Kinds of observation of the car's own sensors of motion begin with one of these."""
 
@@ -135,6 +137,8 @@ class VelocityJumps:
 
 def _do_others_agree(updates: MeasurementUpdates) -> bool:
     """Whether the car's own sensors of motion, a speed and a sound IMU among them, agree with the estimate."""
+    if updates.step_ns - updates.outvoted_ns < _OUTVOTED_NS:
+        return False
     own = [(k, h) for k, h in updates.health.items() if k.startswith(_OWN) and h.state == "active"]
     has_speed = any(not k.startswith("imu.") for k, _ in own)
     return has_speed and updates.is_imu_sound and all(h.failures == 0 for _, h in own)

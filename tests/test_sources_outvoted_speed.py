@@ -1,0 +1,61 @@
+"""Speeds of two devices outvote an estimated speed that an accelerometer has led astray."""
+
+import numpy as np
+from estimator_rig import SECOND, Run, mixed, prototype, steps, without
+
+from vehicled.messages import Measurement
+from vehicled.sources.speeds.outvoted import OutvotedSpeed
+
+STEP = 10_000_000
+
+
+def take(*given: tuple[str, int, bool, float]) -> list[float]:
+    outvoted = OutvotedSpeed()
+    return [outvoted.take(device, n * STEP, is_rejected, by) for device, n, is_rejected, by in given]
+
+
+def test_two_devices_that_agree_outvote_the_estimate():
+    given = (
+        ("vehicle", 1, True, -0.5),
+        ("gnss", 1, True, -0.4),
+        ("vehicle", 2, True, -0.6),
+        ("gnss", 3, True, -0.5),
+    )
+    assert take(*given) == [0.0, 0.0, 0.0, -0.6]
+
+
+def test_one_device_alone_does_not():
+    assert take(*(("vehicle", n, True, -0.5) for n in range(9))) == [0.0] * 9
+
+
+def test_devices_that_deviate_to_different_sides_do_not():
+    both = [(device, n, True, by) for n in range(5) for device, by in (("vehicle", -0.5), ("gnss", 0.5))]
+    assert not any(take(*both))
+
+
+def test_a_device_that_agrees_with_the_estimate_again_has_no_vote():
+    given = ("gnss", 1, True, 0.5), ("gnss", 2, True, 0.5), ("gnss", 3, False, 0.0), ("vehicle", 4, True, 0.5)
+    assert not any(take(*given, ("vehicle", 5, True, 0.5)))
+
+
+def test_an_old_contradiction_does_not_count():
+    gnss = [("gnss", n, True, 0.5) for n in (1, 2)]
+    assert not any(take(*gnss, ("vehicle", 50, True, 0.5), ("vehicle", 51, True, 0.5)))
+
+
+def test_an_accelerometer_that_is_off_does_not_lead_the_speed_astray():
+    """5 m/s² for two seconds, without torques: as an unmeasured force, it looked like the car's own."""
+    drive, begin, end = mixed(17.0), 12 * SECOND, 14 * SECOND
+
+    def disturb(m: Measurement) -> Measurement:
+        by = 5.0 if begin < m.t < end and "imu.ax" in m.values else 0.0
+        return Measurement(
+            m.source, m.t, m.arrival, {c: v + by * (c == "imu.ax") for c, v in m.values.items()}
+        )
+
+    given = without(drive.measurements(3, gnss="rtk"), "torque", "brake")
+    run = Run(prototype(), steps(map(disturb, given)))
+    later = (run.t > 5 * SECOND) & (run.t < 16.9 * SECOND)
+    assert np.max(np.abs(run.error(drive, "vx"))[later]) < 0.8
+    assert np.max(np.hypot(run.error(drive, "x"), run.error(drive, "y"))[later]) < 0.2
+    assert {f.source for f in run.summary.faults} == {"imu.accel"}

@@ -1,0 +1,53 @@
+"""Speeds of two devices that contradict the estimate and agree with each other: then the estimate is wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+_LASTING_NS = 300_000_000
+"""Time for which a contradiction counts: receivers measure five times per second, and late."""
+_FEWEST = 2
+"""Number of measurements of a device in a row that have to be rejected, if it has measured as many."""
+_ALIKE = 0.5
+"""Share of the larger deviation by which the two may differ: one is older, and the estimate goes on moving away."""
+
+
+class _Contradiction(NamedTuple):
+    number: int
+    """Of measurements in a row."""
+    t_ns: int
+    deviation: float
+    """m/s: of the last one from the estimate, positive if the car is faster."""
+
+
+class OutvotedSpeed:
+    """Compares what rejected speeds of different devices say.
+
+    The filter may follow an accelerometer that is off, or a force that it has estimated wrongly, away from all
+    speeds. Each by itself would then be distrusted.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Contradiction] = {}
+
+    def take(self, device: str, t_ns: int, is_rejected: bool, deviation: float) -> float:
+        """Take a speed's deviation from the estimate, m/s, at a time, ns.
+
+        Returns by how much the estimate is wrong by two devices, m/s; 0 if they do not outvote it.
+        """
+        if not is_rejected:
+            self._found.pop(device, None)
+            return 0.0
+        before = self._found.get(device)
+        number = 1 if before is None else before.number + 1
+        self._found[device] = _Contradiction(number, t_ns, deviation)
+        if number < _FEWEST:
+            return 0.0
+        for other, contradiction in self._found.items():
+            lasts = abs(t_ns - contradiction.t_ns) < _LASTING_NS and contradiction.number >= _FEWEST
+            least, most = sorted((abs(deviation), abs(contradiction.deviation)))
+            agrees = deviation * contradiction.deviation > 0.0 and least > (1.0 - _ALIKE) * most
+            if other != device and lasts and agrees:
+                return math.copysign(most, deviation)
+        return 0.0
