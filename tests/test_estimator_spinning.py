@@ -3,7 +3,7 @@
 import pytest
 from estimator_rig import Drive, Run, rms, steps, with_sensors
 
-from vehicled.identification.vehicle.prediction_error import ScoredDrive, find_counting, measure
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure, survey
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -80,5 +80,5 @@ def test_an_identification_warns_of_a_car_that_its_filter_loses(is_lost, caplog)
         )
         for m in measurements
     ]
-    find_counting(CAR, ScoredDrive(steps(changed), frozenset()))
+    survey(CAR, ScoredDrive(steps(changed), frozenset()))
     assert ["loses the car at" in r.getMessage() for r in caplog.records] == [True] * is_lost

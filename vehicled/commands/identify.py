@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--parameters",
         metavar="NAMES",
         help="between commas, with * for any; default: mass, centre of mass, yaw inertia, tyre stiffness, springs, "
-        "steering offset",
+        "steering offset; friction too where a drive reaches the limit of grip",
     )
     parser.add_argument("--list", action="store_true", help="list the parameters of this configuration")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -102,15 +102,18 @@ def run(args: argparse.Namespace) -> int:
     """List the parameters or estimate them from the logs; returns the exit status. Raises UsageError, RunError."""
     if args.mechanism is not None:
         return _run_mechanism(args)
-    from vehicled.identification.vehicle.names import PARAMETERS, USUAL
+    from vehicled.identification.vehicle.names import PARAMETERS
 
     if args.list:
         return list_all(args, PARAMETERS)
-    return run_with(args, args.parameters or USUAL, tuning=False)
+    return run_with(args, args.parameters, tuning=False)
 
 
-def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
-    """Estimate parameters by name, or noise when `tuning`; returns the exit status. Raises UsageError, RunError."""
+def run_with(args: argparse.Namespace, names: str | None, tuning: bool) -> int:
+    """Estimate parameters by name, or noise when `tuning`; returns the exit status. Raises UsageError, RunError.
+
+    `names`: None for the usual parameters.
+    """
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session

@@ -180,6 +180,18 @@ class Search:
                 return ratio
         return None
 
+    def raise_noise(self) -> None:
+        """Raise the plant noise until the filter follows the car with the parameters of the configuration.
+
+        A filter that rejects most measurements, as on drives at the limit of grip, shows nothing of the parameters.
+        """
+        error = self.measure(self.theta, self.plant_noise)
+        while error is None and self.plant_noise * _NOISE_RATIO <= _NOISE_RANGE[1]:  # the filter diverges
+            self.plant_noise *= _NOISE_RATIO
+            error = self.measure(self.theta, self.plant_noise)
+        if error is not None:
+            self.find_noise(error.criterion, _NOISE_RATIO)
+
     def measure(self, theta: np.ndarray, plant_noise: float = 1.0) -> PredictionError | None:
         """Prediction error on all drives, without derivatives; None if the filter diverges."""
         configuration = self.configuration(np.append(theta, np.zeros(len(self.considered))), plant_noise)
@@ -238,6 +250,7 @@ def fit(
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
     combinations: list[ParameterCombination] = []
+    f.raise_noise()
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
     ratios: tuple[float, ...] = 1.0 / _NOISE_RATIO, _NOISE_RATIO

@@ -18,6 +18,7 @@ from vehicled.messages import Innovation, Step
 from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.sensors import Sensors
 from vehicled.stepping import run_steps
+from vehicled.vehicle.arrays import YAW_RATE
 from vehicled.vehicle.car import Car
 
 _INPUT_ARRAYS = ("inputs", "corner_inputs")
@@ -79,6 +80,11 @@ class ObservedEstimator:
     def speed(self) -> float:
         """Speed along the car, m/s."""
         return self._estimator.speed
+
+    @property
+    def yaw_rate(self) -> float:
+        """Yaw rate, rad/s."""
+        return float(self._filter.pose.item(YAW_RATE))
 
     @property
     def loss(self) -> str | None:

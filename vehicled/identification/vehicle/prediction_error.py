@@ -14,6 +14,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,8 @@ SETTLING = 1.0
 """Time after the start of the filter, s, during which innovations depend on how it was started."""
 LEAST_SPEED = 3.0
 """m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
+_AT_LIMIT = 2.0
+"""s: shortest time at the limit of grip that shows friction."""
 _WORSE = 0.02
 """Largest increase of the mean of ½ (ν²/S + ln S): the effect of a standard deviation that is wrong by 14
 %."""
@@ -141,7 +144,7 @@ class ScoredDrive:
     @classmethod
     def of(cls, configuration: Configuration, steps: Sequence[Step]) -> ScoredDrive:
         """A drive, evaluated at steps where the filter of a configuration has settled and the car moves."""
-        return cls(steps, find_counting(configuration, cls(steps, frozenset())))
+        return cls(steps, survey(configuration, cls(steps, frozenset())).counting)
 
     @property
     def length(self) -> float:
@@ -160,14 +163,23 @@ class ScoredDrive:
         return ScoredDrive(steps, frozenset(t for t in self.counting if t < border))
 
 
-def find_counting(
+class Survey(NamedTuple):
+    """What a drive contains, by the filter of a configuration."""
+
+    counting: frozenset[int]
+    """Times of the steps, ns, at which the filter has settled and the car moves."""
+    cornering: float
+    """Speed times yaw rate, m/s², which is exceeded for `_AT_LIMIT` s in all; 0 in a shorter drive."""
+
+
+def survey(
     configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
-) -> frozenset[int]:
-    """Times of the steps, ns, at which the filter of a configuration has settled and the car moves.
+) -> Survey:
+    """Run the filter of a configuration through a drive.
 
     Warns if that filter, which takes all parameters as known, loses the car.
     """
-    estimator, counting = ObservedEstimator(configuration), []
+    estimator, counting, cornering = ObservedEstimator(configuration), [], []
     started: int | None = None
     lost: str | None = None
     for t in estimator.run(drive.steps):
@@ -177,6 +189,7 @@ def find_counting(
             started = t
         if started is not None and t - started >= SETTLING * 1e9 and abs(estimator.speed) > LEAST_SPEED:
             counting.append(t)
+            cornering.append(abs(estimator.speed * estimator.yaw_rate))
         if progress is not None:
             progress((t - drive.steps[0].t) * 1e-9)
     if lost is not None:
@@ -185,7 +198,8 @@ def find_counting(
             "long and find nothing. Expected a drive further from the limit of grip, or figures nearer to the car",
             lost,
         )
-    return frozenset(counting)
+    number = round(_AT_LIMIT * len(drive.steps) / drive.length)
+    return Survey(frozenset(counting), sorted(cornering)[-number] if 0 < number <= len(cornering) else 0.0)
 
 
 def measure(

@@ -22,15 +22,16 @@ from vehicled.identification.vehicle.adapted import DriveMotion, find_start, fin
 from vehicled.identification.vehicle.estimate import FitResult, FoundParameter, ParameterCombination, fit
 from vehicled.identification.vehicle.estimate import Progress as FitProgress
 from vehicled.identification.vehicle.filter_form import calc_filter_form
-from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
+from vehicled.identification.vehicle.names import PARAMETERS, USUAL, Parameter, choose, with_defaults
 from vehicled.identification.vehicle.noise import NOISE, OF_SENSORS
 from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import (
     PredictionError,
     ScoredDrive,
-    find_counting,
+    Survey,
     measure,
+    survey,
 )
 from vehicled.identification.vehicle.recorded_inputs import (
     interpolate_inputs,
@@ -46,6 +47,8 @@ from vehicled.terminal.progress import Progress
 
 HELD_OUT = 1 / 3
 """Share of the last log that is kept for validation if no other log is given."""
+_LIMIT = 0.8
+"""Share of the file's friction from which on a car corners at the limit of grip."""
 _NOT_VALIDATED = "its estimate does not hold on the drive that was not used"
 
 
@@ -81,7 +84,7 @@ class Session:
 def run(
     logs: Sequence[Recording],
     config: str,
-    names: str,
+    names: str | None,
     tuning: bool,
     validate: Recording | None,
     anyway: bool,
@@ -90,14 +93,15 @@ def run(
 ) -> Session:
     """Fit parameters of a configuration to logs, or its noise if `tuning`; in parallel on an executor if given.
 
-    Raises UsageError for wrong names and unsuitable logs, RunError on failure.
+    `names`: of the parameters, between commas; None: those that drives usually show. Raises UsageError for wrong
+    names and unsuitable logs, RunError on failure.
     """
     path = settings.config_path(config)
     text = settings.read(path)
     given = settings.loads(text, File, str(path), path.parent)
     in_form, notes = calc_filter_form(given, tuning)
     file = with_defaults(in_form)
-    parameters = choose(names, file, NOISE if tuning else PARAMETERS)
+    parameters = choose(names or USUAL, file, NOISE if tuning else PARAMETERS)
     configuration = configure(file, text)
     every = [*logs, *([] if validate is None else [validate])]
     for log in every:
@@ -112,7 +116,11 @@ def run(
             motions = passes.run(partial(observe, _as_it_runs(given, file, text)), progress.update)
             counting = [motion.counting for motion in motions]
         else:
-            counting = passes.run(partial(find_counting, configuration), progress.update)
+            surveys: list[Survey] = passes.run(partial(survey, configuration), progress.update)
+            counting = [found.counting for found in surveys]
+            if names is None and (friction := _find_friction(file, max(s.cornering for s in surveys))):
+                parameters = choose(f"{USUAL},*.friction", file)
+                notes = [*notes, friction]
     drives = [ScoredDrive(log.steps, c) for log, c in zip(every, counting, strict=True)]
     if validate is None:
         held_out, name = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
@@ -164,6 +172,17 @@ def run(
     new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
     return Session(estimate, before, after, name, choices, held_out, old, new, new_text, notes)
+
+
+def _find_friction(file: File, cornering: float) -> str | None:
+    """Why friction is found as well: wrong friction would be taken for softer tyres; None below the limit of grip."""
+    limit = _LIMIT * max(p.get(file) or 0.0 for p in choose("*.friction", file)) * file.vehicle.gravity
+    if cornering < limit:
+        return None
+    return (
+        f"friction is found as well: speed times yaw rate exceeds {cornering:.3g} m/s² for two seconds, and the "
+        f"limit of grip begins at {limit:.3g} by the file (--parameters chooses)"
+    )
 
 
 def _as_it_runs(given: File, form: File, text: str) -> Configuration:
