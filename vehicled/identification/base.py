@@ -17,6 +17,8 @@ from vehicled.errors import UsageError
 
 NULL_TOLERANCE = 1e-10
 """Columns of W with a size below this share of the largest are null."""
+_PREFERENCE = 1e-6
+"""Relative weight of the order of parameters in the choice of the dependent ones: rounding does not decide."""
 SINGULAR = 1e-9
 """Singular values of the columns of [1 β] below this share of the largest make a choice invalid."""
 
@@ -145,17 +147,29 @@ def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
     scaled, kept, size = _scaled(w)
     space = np.linalg.svd(scaled)[2][rank:].T
     d = space.shape[1]
-    order = scipy.linalg.qr(space.T, mode="economic", pivoting=True)[2] if d else np.arange(len(kept))
+    order = _pivot(space.T, 1.0) if d else np.arange(len(kept))
     dependent, independent = np.sort(order[:d]), np.sort(order[d:])
     beta = -np.linalg.solve(space[dependent].T, space[independent].T).T if d else np.zeros((rank, 0))
     return _unscaled(w, kept, size, independent, dependent, beta)
+
+
+def _pivot(columns: np.ndarray, sense: float) -> np.ndarray:
+    """(n,) order of columns (rows, n) by pivoting.
+
+    Of columns that are alike but for rounding, later ones come first if `sense` is 1, earlier ones if it is −1.
+    """
+    n = columns.shape[1]
+    weighed = columns * (1.0 + sense * _PREFERENCE * np.arange(n) / n)
+    order: np.ndarray = scipy.linalg.qr(weighed, mode="economic", pivoting=True)[2]
+    return order
 
 
 def find_base_by_qr(w: np.ndarray, rank: int | None = None) -> BaseSet:
     """Base parameters from W (rows, p) by pivoting, W P = Q R: β = R₁₁⁻¹ R₁₂. `rank` as in `find_base_by_svd`."""
     rank = calc_double_rank(w) if rank is None else rank
     scaled, kept, size = _scaled(w)
-    upper, order = scipy.linalg.qr(scaled, mode="r", pivoting=True)
+    order = _pivot(scaled, -1.0)
+    (upper,) = scipy.linalg.qr(scaled[:, order], mode="r")
     independent, dependent = np.sort(order[:rank]), np.sort(order[rank:])
     beta = scipy.linalg.solve_triangular(upper[:rank, :rank], upper[:rank, rank:])
     beta = beta[np.argsort(order[:rank])][:, np.argsort(order[rank:])]
