@@ -10,6 +10,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss.ground_velocity import find_slow_vector
 from vehicled.sources.updates import MeasurementUpdates
+from vehicled.vehicle.arrays import POSE
 
 SECOND, SPEED, WHEEL = 1_000_000_000, "gnss.speed", "wheel.rl.speed"
 
@@ -51,7 +52,7 @@ class Filter:
     """Contradicts all observations by `sigmas` standard deviations, and notes the limits of the gate."""
 
     def __init__(self, sigmas: float):
-        self.sigmas, self.limits = sigmas, (0.0, 0.0)
+        self.sigmas, self.limits, self.pose = sigmas, (0.0, 0.0), np.zeros(len(POSE))
 
     def update(self, observation, limits):
         self.limits, nis = limits, self.sigmas**2

@@ -25,7 +25,7 @@ def others(
         each.accept()
         if kind == failing:
             each.fail([True], False)
-    return SimpleNamespace(health=health, is_imu_sound=confirmed)
+    return SimpleNamespace(health=health, is_imu_sound=confirmed, step_ns=0, outvoted_ns=-math.inf)
 
 
 def run(

@@ -147,17 +147,20 @@ class MeasurementUpdates:
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
         if (device := _SPEEDS.get(kind)) is not None and self._on_update is None:
-            self._compare_speed(m.t, device, innovation, bool(update.rejected) and any(update.rejected))
+            if update.rejected:
+                self._doubt_speed(m.t, device, innovation)
+            else:
+                self._outvoted.accept(device)
 
-    def _compare_speed(self, t_ns: int, device: str, innovation: Sequence[float], is_rejected: bool) -> None:
-        """Doubt the estimated speed if another device contradicts it by as much."""
+    def _doubt_speed(self, t_ns: int, device: str, innovation: Sequence[float]) -> None:
+        """Doubt the estimated speed if another device contradicts it by as much as this one."""
         pose = self._filter.pose
         if len(innovation) == 1:  # over ground it has no sign
             sign = 1.0 if device == "vehicle" else math.copysign(1.0, pose.item(AHEAD))
             deviation = sign * innovation[0]
         else:
             deviation = innovation[0] * math.cos(pose.item(YAW)) + innovation[1] * math.sin(pose.item(YAW))
-        if wrong := self._outvoted.take(device, t_ns, is_rejected, deviation):
+        if wrong := self._outvoted.reject(device, t_ns, deviation):
             self.outvoted_ns = self.step_ns
             self._filter.add_variance(VELOCITY, "ahead", wrong * wrong)
             way, yaw = wrong * _OUTVOTED_FOR, pose.item(YAW)
@@ -302,6 +305,8 @@ class MeasurementUpdates:
         """All sources wait for their first measurement again; counters stay."""
         for health in self.health.values():
             health.restart()
+        self.is_sliding, self.outvoted_ns = False, -math.inf
+        self._outvoted = OutvotedSpeed()
 
     def clear_failures(self) -> None:
         """Forget failures from before a restart."""

@@ -135,7 +135,7 @@ class Screening:
         self._refusal.reset()
         self._course.reset()
         self._jumps.reset()
-        self._looked_ns = 0
+        self._looked_ns = self._slides_until_ns = self._sideways_until_ns = 0
 
     def begin(self) -> None:
         """The filter has started: what a misaligned IMU has falsified is gone."""

@@ -31,14 +31,15 @@ class OutvotedSpeed:
     def __init__(self) -> None:
         self._found: dict[str, _Contradiction] = {}
 
-    def take(self, device: str, t_ns: int, is_rejected: bool, deviation: float) -> float:
-        """Take a speed's deviation from the estimate, m/s, at a time, ns.
+    def accept(self, device: str) -> None:
+        """Note that a speed of a device has been accepted."""
+        self._found.pop(device, None)
+
+    def reject(self, device: str, t_ns: int, deviation: float) -> float:
+        """Take the deviation of a rejected speed from the estimate, m/s, at a time, ns.
 
         Returns by how much the estimate is wrong by two devices, m/s; 0 if they do not outvote it.
         """
-        if not is_rejected:
-            self._found.pop(device, None)
-            return 0.0
         before = self._found.get(device)
         number = 1 if before is None else before.number + 1
         self._found[device] = _Contradiction(number, t_ns, deviation)
