@@ -196,14 +196,13 @@ def _describe(sections: dict[str, Any]) -> list[Any]:
     return [*(sections.get(name) for name in ("vehicle", "sensors")), _describe_devices(sections)]
 
 
-def _remove(sections: dict[Any, Any], path: Sequence[str | int]) -> None:
+def _remove(sections: Any, path: Sequence[str | int]) -> None:
     """Remove the setting at a path of keys, if it is there."""
     *parents, key = path
     for parent in parents:
-        below = sections.get(parent) if isinstance(sections, dict) else None
-        if not isinstance(below, dict):
+        sections = sections.get(parent)
+        if not isinstance(sections, dict):
             return
-        sections = below
     sections.pop(key, None)
 
 

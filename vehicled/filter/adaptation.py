@@ -9,6 +9,7 @@ import numpy as np
 
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.settings import WITH_TYRES
+from vehicled.filter.slides import goes_sideways
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -17,7 +18,7 @@ from vehicled.filter.states import (
     InitialConditions,
 )
 from vehicled.filter.vehicle_state import VehicleState
-from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z, YAW_RATE
 
 _WITHOUT_TYRES = 2.0
 """Factor on the number of standard deviations that contradict a parameter, for filters whose error model has
@@ -39,8 +40,6 @@ _LEVEL = 4.0
 """Standard deviations of slope and bank up to which turning does not add uncertainty to them."""
 _HILLY = 4.0
 """Ratio of the variance of slope and bank to the configured one above which a road is hilly."""
-_SIDEWAYS = 0.2
-"""Share of the speed ahead from which on a lateral speed is that of a slide."""
 _STEEP = 6.0
 """Standard deviations of slope and bank that contradict the configured value."""
 
@@ -107,7 +106,7 @@ class AdaptiveState(VehicleState):
         self._density[self.states.places(ATTITUDE)[1:]] = 2.0 * (self._slopes if is_rolling else given) / time
         # In a turn, a climb becomes a bank on a plane, but stays a climb on a ramp or in a hairpin: this is
         # uncertain. A car that goes sideways turns otherwise than its way.
-        if abs(self.pose.item(LEFT)) > _SIDEWAYS * abs(self.pose.item(AHEAD)):
+        if goes_sideways(self.pose):
             return
         turned = abs(self.pose.item(YAW_RATE)) * interval * max(tilt - _LEVEL**2 * given, 0.0)
         for element in ("v1z", "v2z") if turned > 0.0 else ():

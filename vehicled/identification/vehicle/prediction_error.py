@@ -29,7 +29,7 @@ SETTLING = 1.0
 """Time after the start of the filter, s, during which innovations depend on how it was started."""
 LEAST_SPEED = 3.0
 """m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
-_AT_LIMIT = 2.0
+AT_LIMIT = 2.0
 """s: shortest time at the limit of grip that shows friction."""
 _WORSE = 0.02
 """Largest increase of the mean of ½ (ν²/S + ln S): the effect of a standard deviation that is wrong by 14
@@ -169,7 +169,7 @@ class Survey(NamedTuple):
     counting: frozenset[int]
     """Times of the steps, ns, at which the filter has settled and the car moves."""
     cornering: float
-    """Speed times yaw rate, m/s², which is exceeded for `_AT_LIMIT` s in all; 0 in a shorter drive."""
+    """Speed times yaw rate, m/s², which is exceeded for `AT_LIMIT` s in all; 0 in a shorter drive."""
 
 
 def survey(
@@ -198,8 +198,8 @@ def survey(
             "long and find nothing. Expected a drive further from the limit of grip, or figures nearer to the car",
             lost,
         )
-    number = round(_AT_LIMIT * len(drive.steps) / drive.length)
-    return Survey(frozenset(counting), sorted(cornering)[-number] if 0 < number <= len(cornering) else 0.0)
+    number = round(AT_LIMIT * len(drive.steps) / max(drive.length, AT_LIMIT))
+    return Survey(frozenset(counting), sorted(cornering)[-number] if number <= len(cornering) else 0.0)
 
 
 def measure(

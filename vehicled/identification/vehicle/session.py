@@ -27,6 +27,7 @@ from vehicled.identification.vehicle.noise import NOISE, OF_SENSORS
 from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import (
+    AT_LIMIT,
     PredictionError,
     ScoredDrive,
     Survey,
@@ -180,7 +181,7 @@ def _find_friction(file: File, cornering: float) -> str | None:
     if cornering < limit:
         return None
     return (
-        f"friction is found as well: speed times yaw rate exceeds {cornering:.3g} m/s² for two seconds, and the "
+        f"friction is found as well: speed times yaw rate exceeds {cornering:.3g} m/s² for {AT_LIMIT:g} s, and the "
         f"limit of grip begins at {limit:.3g} by the file (--parameters chooses)"
     )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.filter.boundary import EstimatedFilter
+from vehicled.filter.slides import goes_sideways
 from vehicled.messages import CHANNELS, Measurement, SourceFault
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.checks import bias_steps
@@ -32,7 +33,6 @@ from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE_CHANNEL
-from vehicled.vehicle.arrays import AHEAD, LEFT
 from vehicled.vehicle.parameters import Vehicle
 
 _AHEAD_NS = 200_000_000
@@ -45,9 +45,8 @@ _ALONE_NS = 500_000_000
 """Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
 """Time between readings of the filter's gyroscope bias."""
-_SLIDING_NS, _SIDEWAYS = 600_000_000, 0.2
-"""Tyres may slide for this time after a wheel was rejected, or after the lateral speed exceeded this share of
-the forward speed."""
+_SLIDING_NS = 600_000_000
+"""Time for which tyres may slide after a wheel was rejected, or after the car went sideways."""
 _MOST_UNKNOWN = 8
 """Most unknown channels that are named: a program may send any number of them."""
 
@@ -226,7 +225,7 @@ class Screening:
         """Find whether tyres slide: if the car goes sideways, or if the filter rejects wheels."""
         health = self._updates.health
         rejected = sum(health[c].reasons.get("gate", 0) for c in (*ANGLES, *SPEEDS) if c in health)
-        if abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(f.pose.item(AHEAD)):
+        if goes_sideways(f.pose):
             self._sideways_until_ns = self._slides_until_ns = now_ns + _SLIDING_NS
         if rejected > self._wheels_rejected:
             self._slides_until_ns = now_ns + _SLIDING_NS

@@ -453,7 +453,9 @@ class ImuSource(Source[Imu]):
         innovation, variance = record.innovation, record.variance
         if present is None:
             self._statistics.take_forces(record.reason in _WHOLE, innovation, variance)
-        else:
+        if self.filter.is_drive_known:
+            return
+        if present is not None:
             innovation, variance = _fill(innovation, present, 0.0), _fill(variance, present, 0.0)
         axis = self._axes[0]
         spread = sum(a * a * v for a, v in zip(axis, variance, strict=True))
@@ -466,7 +468,7 @@ class ImuSource(Source[Imu]):
         `interval`: s since the sample before, in which the force, and by it the speed, has become wrong.
         """
         beyond = ahead * ahead - self._weigh * variance
-        if beyond > 0.0 and interval < OLD and not self.filter.is_drive_known:
+        if beyond > 0.0 and interval < OLD:
             wrong = min(math.sqrt(beyond), _STRONGEST)
             self.filter.add_common_error(((DRIVE_FORCE, "", wrong), (VELOCITY, "ahead", wrong * interval)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
+from vehicled.filter.slides import SIDEWAYS
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -200,8 +201,6 @@ def add_gyroscopes(model: ErrorModel) -> None:
     )
 
 
-_SIDEWAYS = 0.2
-"""Sine of the sideslip up to which tyres do not slide."""
 _SMALL_ACCELERATION = 0.3
 """m/s²: a smaller acceleration is mostly noise."""
 
@@ -258,7 +257,7 @@ class _AccelerometerModel:
         # differences rolled the car over.
         ahead, left = model.models.pose[AHEAD], model.models.pose[LEFT]
         sideways = left / model.g.sqrt(ahead * ahead + left * left + _STANDING**2)
-        share = calc_share(model.g, sideways, _SIDEWAYS)
+        share = calc_share(model.g, sideways, SIDEWAYS)
         upright = {model.states.index(ATTITUDE, slope): share for slope in ("v1z", "v2z")}
         model.observe(
             "imu.accel",

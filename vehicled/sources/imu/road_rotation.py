@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from vehicled.filter.boundary import ObservedFilter
+from vehicled.filter.slides import goes_sideways
 from vehicled.filter.states import VELOCITY
 from vehicled.sources.imu.inertial_attitude import (
     CERTAIN,
@@ -35,9 +36,6 @@ _BIAS_SIGMAS = 2.0
 """Standard deviations of a gyroscope's bias that accelerometers can compensate."""
 _AVERAGED = 0.5
 """s: time constant of the average of the attitude by accelerometers."""
-_SLIDES = 0.2
-"""Lateral speed over forward speed above which the car slides: the change of its velocity is then not known
-well enough to level by."""
 _USUAL = 60.0
 """s: time constant of the constant difference of both attitudes: an error of accelerometers, or a misaligned
 IMU."""
@@ -121,7 +119,8 @@ class RoadRotation:
             self._difference, self._beside = self._usual, 0j
             return
         towards = estimated + self._usual
-        if force is not None and abs(velocity.imag) < _SLIDES * abs(velocity.real):
+        # While a car slides, the change of its velocity is not known well enough to level by.
+        if force is not None and not goes_sideways(self._filter.pose):
             changing = (velocity - before) / since
             towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
         if self._running < _BEGUN:  # plain mean of all accelerometer attitudes so far
