@@ -150,6 +150,34 @@ def test_a_gyroscope_with_reversed_sign_causes_at_most_one_restart(slalom):
     assert rms(run.error(slalom, "yaw")[since_fault(run)]) < math.radians(1.5)
 
 
+@pytest.mark.parametrize(
+    ("off", "gnss", "most"),
+    [
+        (8.0, "conventional", {"x": 0.6, "y": 0.9, "vx": 0.2, "vy": 0.2}),
+        pytest.param(-12.0, "rtk", {"x": 0.1, "y": 0.1, "vx": 0.2, "vy": 0.1}, marks=pytest.mark.slow),
+    ],
+)
+def test_without_torques_an_accelerometer_that_jumps_is_no_drive_force(slalom, off, gnss, most):
+    """Its step is subtracted, as no force begins within a sample."""
+    given = without(slalom.measurements(gnss=gnss), "torque", "brake")
+    run = Run(prototype(), steps(spoil(given, "imu.ax", lambda v, _: v + off)))
+    for name, limit in most.items():
+        assert np.abs(run.error(slalom, name)[since_fault(run)]).max() < limit, name
+    assert run.estimator.status()["restarts"] == 0
+
+
+@pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
+def test_a_dead_lateral_accelerometer_does_not_move_the_car_aside(slalom, gnss):
+    random = np.random.default_rng(4)
+    given = without(slalom.measurements(gnss=gnss), "torque", "brake")
+    run = Run(prototype(), steps(spoil(given, "imu.ay", lambda v, _: 0.05 * random.standard_normal())))
+    assert np.abs(run.error(slalom, "y")[since_fault(run)]).max() < (0.4 if gnss == "rtk" else 1.6)
+    assert abs(run.error(slalom, "vy")[-1]) < 0.2
+    status = run.estimator.status()
+    assert status["implausible"] > 0.7 * 250 * (SOUND - FAILS)
+    assert status["restarts"] == 0
+
+
 def test_impossible_torques_and_brake_pressures_are_not_used(slalom):
     """The values are just within the bounds of their channels: torques of 95 kN·m, brakes at 999 bar."""
     for prefix, value in (("torque", 9.5e4), ("brake", 9.99e7)):

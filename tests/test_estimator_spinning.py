@@ -71,12 +71,13 @@ def test_an_identification_leaves_out_readings_that_wheels_were_set_to():
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_an_identification_warns_of_a_car_that_its_filter_loses(is_lost, caplog):
     measurements, _ = measured(1.0)
+    wrong = ("gnss.speed", "vehicle.speed", *(f"wheel.{w}.speed" for w in WHEELS))
     changed = [
         Measurement(
             m.source,
             m.t,
             m.arrival,
-            {c: v + 8.0 * is_lost * (m.t > 3e9) * (c == "imu.ay") for c, v in m.values.items()},
+            {c: v * (0.5 if is_lost and m.t > 3e9 and c in wrong else 1.0) for c, v in m.values.items()},
         )
         for m in measurements
     ]

@@ -22,8 +22,9 @@ WATCHED = frozenset(_AXES)
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 """Fastest changes of a car's motion. m/s³: brakes take at least 0.09 s to build up 1.3 g. rad/s²: the tyres
 of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
-_LARGEST_FORCE, _LARGEST_RATE = 5.0, 0.3
-"""m/s² and rad/s: a larger step is another fault, such as a wrong sign, which other checks find."""
+_LARGEST_FORCE, _LARGEST_RATE = 20.0, 0.3
+"""m/s²: range of usual accelerometers. rad/s: a larger step is found against wheels and steering, also if it is a
+wrong sign."""
 _SIGMAS = 6.0
 _KEPT = 10
 """Number of samples before a step, and after it, to each of which a straight line is fitted."""

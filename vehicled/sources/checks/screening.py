@@ -18,6 +18,7 @@ from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistency
 from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
+from vehicled.sources.checks.lateral_vote import LateralVote
 from vehicled.sources.checks.mounting_check import MountingCheck
 from vehicled.sources.checks.speed_vote import SpeedVote
 from vehicled.sources.checks.stuck import StuckChannels
@@ -87,6 +88,7 @@ class Screening:
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
         self._jumps = GyroscopeJumps(self._course, self._yaw, vehicle, sensors)
         self._steps = BiasSteps(sensors.imu)
+        self._lateral = LateralVote(sensors.imu, sensors.gnss, vehicle.gravity)
         self._looked_ns = 0
         """Time of the step at which the filter's gyroscope bias was last read."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
@@ -120,6 +122,7 @@ class Screening:
         self._course.configure(sensors.imu, sensors.gnss)
         self._jumps.configure(sensors)
         self._steps.configure(sensors.imu)
+        self._lateral.configure(sensors.imu, sensors.gnss)
         self._units.configure(sensors)
         self._mounting.configure(sensors)
         self._yaw_vote.configure(sensors)
@@ -134,6 +137,7 @@ class Screening:
         self._refusal.reset()
         self._course.reset()
         self._jumps.reset()
+        self._lateral.reset()
         self._looked_ns = self._slides_until_ns = self._sideways_until_ns = 0
 
     def begin(self) -> None:
@@ -172,6 +176,8 @@ class Screening:
             self._look_at_bias(f, now_ns)
         if self._yaw_vote.watched:
             self._take_votes(f, now_ns)
+        if ACCELEROMETER_BIAS in f.states and self._lateral.widen(f):
+            self._updates.note_imu_change(now_ns)
         if (until_ns := self._jumps.widen(f, now_ns)) is not None:
             self._updates.note_imu_change(until_ns)
 
@@ -245,6 +251,8 @@ class Screening:
         if checks.has_vector:
             m = add_speed_and_course(m)
             checks = self._checks[tuple(m.values)]
+        if checks.may_step and self._steps.present:
+            m = self._steps.subtract(m)  # before the averages: an axis that has stepped is no turned axis
         given = m
         if m.t - self._updates.step_ns > _AHEAD_NS:
             return self._without(m, list(m.values), "future")
@@ -266,8 +274,6 @@ class Screening:
             self._steps.forget(repeated)
         slides = self._updates.is_sliding
         if checks.may_step:
-            if self._steps.present:
-                m = self._steps.subtract(m)
             if doubtful := self._steps.find(m, ahead, steering, slides):  # no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
@@ -301,6 +307,10 @@ class Screening:
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         goes_sideways = self._updates.step_ns < self._sideways_until_ns
         if checks.has_course:
+            self._lateral.take(m, ahead)
+            if self._lateral.wrong:
+                refused = [c for c in m.values if c in self._lateral.wrong]
+                m = self._without(m, refused, "implausible") if refused else m
             jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
             if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
                 self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
