@@ -213,3 +213,21 @@ def test_while_a_receiver_is_in_doubt_the_position_is_less_certain():
     # A share of the distance, but at most of 5 m: beyond it, the receiver itself has jumped.
     assert 1.0 < min(doubts[410:550]) <= max(doubts[410:550]) < 2.0
     assert max(doubts[560:]) == 0.0
+
+
+@pytest.mark.parametrize("back", [20.0, 200.0])
+def test_a_drift_ends_while_the_car_stands_and_the_receiver_gives_no_course(back):
+    """The car drives at 15 m/s until 10 s and then stands. Before, the receiver drifts to 3 m at a claimed 1 m."""
+    random, jumps, doubtful = np.random.default_rng(3), FixJumps(), []
+    for k in range(800):
+        t = 0.1 * k
+        error = 0.75 * min(max(t - 5.0, 0.0), 4.0) if t < back else 0.0
+        speed, sigma = (15.0, 0.02) if t < 10.0 else (0.0, 1.0 if t < back else 0.02)
+        apart = complex(error, 0.0) + 0.02 * complex(*random.standard_normal(2))
+        velocity = 15.0 + 0j if speed else None
+        place = 15.0 * min(t, 10.0) + apart
+        fix = PlacedFix(place, apart, sigma, speed, velocity, estimated=speed + 0j)
+        jumps.take(round(t * SECOND), fix, abs(apart) < 4.5 * math.hypot(sigma, 0.3))
+        if jumps.is_in_doubt(round(t * SECOND)):
+            doubtful.append(t)
+    assert doubtful[-1] == pytest.approx(min(back + 5.0, doubtful[0] + 60.0), abs=2.1)

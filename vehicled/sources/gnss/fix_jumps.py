@@ -58,6 +58,8 @@ class PlacedFix(NamedTuple):
     """s: by how much the velocity is older than the fix, as far as known."""
     expected: float = math.inf
     """m: standard deviation per axis that the filter expects of the difference from the estimate."""
+    estimated: complex | None = None
+    """Estimated velocity of the antenna, m/s."""
 
     @classmethod
     def of(
@@ -68,11 +70,12 @@ class PlacedFix(NamedTuple):
         velocity: complex | None,
         agrees: bool,
         lag: float,
+        estimated: complex,
     ) -> PlacedFix:
         """The fix of an observation that has been evaluated."""
         place, apart = complex(*record.value[:2]), complex(*record.innovation[:2])
         expected = math.sqrt(max(record.variance[:2]))
-        return cls(place, apart, sigma, speed, velocity, agrees, lag, expected)
+        return cls(place, apart, sigma, speed, velocity, agrees, lag, expected, estimated)
 
 
 def is_within(record: Innovation, sigmas: float) -> bool:
@@ -200,6 +203,9 @@ class FixJumps:
         if velocity is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
             kept.clear()
         if velocity is None:
+            if self._drift.lasts and fix.estimated is not None:
+                # At standstill most receivers give no course. A drift that began before ends there, too.
+                self._drift.take(t_ns, fix.place, fix.apart, fix.estimated, fix.sigma, fix.lag)
             return None
         followed = self._drift.take(t_ns, fix.place, fix.apart, velocity, fix.sigma, fix.lag)
         kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way, velocity, fix.sigma))

@@ -399,12 +399,12 @@ class GnssSource(Source[Gnss]):
         record = self.updates.records[-1]
         if record.innovation and record.reason != "reset":
             velocity, speed = read_velocity(v), v.get("speed", FASTEST)
-            agrees = not self._velocity_jumps.lasts
+            then, agrees = self._find_velocity_then(record.t * 1e-9), not self._velocity_jumps.lasts
             if velocity is not None:
-                speed, then = abs(velocity), self._find_velocity_then(record.t * 1e-9)
+                speed = abs(velocity)
                 agrees &= does_agree(velocity, then, self._find_velocity_noise(v))
             lag = max(self._smoothed.lag, 0.0)  # no velocity is younger than its fix: a negative lag is noise
-            fix = PlacedFix.of(record, sigma, speed, velocity, agrees, lag)
+            fix = PlacedFix.of(record, sigma, speed, velocity, agrees, lag, then)
             self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
             accepted = is_within(record, self.settings.gate.reject_beyond)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
