@@ -35,6 +35,15 @@ def test_a_road_begins_on_its_plane_and_depends_on_its_seed():
     assert HillyRoad(Hills(seed=1)).find_rises(99.0) != HillyRoad(Hills(seed=2)).find_rises(99.0)
 
 
+def test_a_road_falls_to_the_right_by_its_crossfall_wherever_it_leads():
+    rows = drive(Hills(slope=0.0, crossfall=0.02), 8.0, rack=0.01, speed=12.0)
+    roll, yaw = get(rows, "roll", "yaw")
+    on_level = get(drive(None, 8.0, rack=0.01, speed=12.0), "roll")[0]
+    assert abs(np.ptp(np.unwrap(yaw))) > 1.5
+    assert (roll - on_level)[5000:] == pytest.approx(0.02, abs=0.004)  # and what the springs add
+    assert HillyRoad(Hills(slope=0.0, crossfall=0.02)).find_rises(99.0) == (0.0, 0.02)
+
+
 def drive(hills: Hills | None, seconds: float, rack: float = 0.0, speed: float = 20.0) -> np.ndarray:
     plant = MultibodyPlant(prototype(), PlantErrors())
     plant.reset(InitialMotion(speed=speed, yaw=0.7), Ground(hills=hills))
