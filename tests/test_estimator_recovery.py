@@ -262,6 +262,15 @@ def test_a_silent_gyroscope_denies_no_motion():
     assert lateral.yaw_rate is None
 
 
+def test_what_happens_while_the_gyroscope_is_silent_denies_no_motion_afterwards():
+    lateral, found = LateralKinematics(), []
+    for k in range(750):
+        measures, left = not 250 <= k < 500, min(max(0.02 * (k - 250), 0.0), 5.0)
+        lateral.take(0.0 if measures else None, 0.0)
+        found.append(lateral.advance(0.004, 15.0, left, 0.0))
+    assert not any(found)
+
+
 def test_a_restart_keeps_a_parameter_and_its_sigma(bend):
     """A parameter that has been found to a small σ must not return to its prior with the full variance."""
     estimator = Estimator(prototype())

@@ -72,9 +72,10 @@ class LateralKinematics:
         self._acceleration_age += since
         if self._yaw_rate_age > OLD:
             self.yaw_rate = None
-        if self._acceleration_age > OLD and self._acceleration is not None:
+        if self._acceleration_age > OLD:
             self._acceleration = None
-            self._unexplained.clear()
+        if self.yaw_rate is None or self._acceleration is None:
+            self._unexplained.clear()  # what happens until both are measured again is not integrated
         if self.yaw_rate is None:
             self._impossible_for = 0.0
             return False
