@@ -9,6 +9,7 @@ from vehicled.filter.kept import calc_kept
 from vehicled.filter.states import TYRE_ERROR
 from vehicled.messages import SlowState
 from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.model import GYRO_BIAS
 
 _PRIOR, _SHOWN, _SCATTER, _SHARED = 0.003, -0.03, 0.02, 0.015
 _HOURS = 8 * 3600.0
@@ -51,6 +52,17 @@ def test_small_values_do_not_widen_the_prior_however_often_they_are_kept() -> No
     assert calc_kept(GNSS.antenna, found, 0.0, _PRIOR**2, True, True).prior == _PRIOR
     far = SlowState(0.4, 0.003, "m")
     assert calc_kept(GNSS.antenna, far, 0.0, _PRIOR**2, True, True).prior == pytest.approx(0.4, rel=0.01)
+
+
+@pytest.mark.parametrize(("switched_on", "value", "sigma"), [(False, -0.14, 0.34), (True, 0.0, 0.01)])
+def test_a_bias_that_has_become_uncertain_is_not_certain_after_a_restart(
+    switched_on: bool, value: float, sigma: float
+) -> None:
+    """A wrong gyroscope had left −0.14 ± 0.34 rad/s; the filter restarted with −0.14 ± 0.01 rad/s."""
+    found = SlowState(-0.14, 0.34, "rad/s")
+    kept = calc_kept(GYRO_BIAS, found, 0.0, 0.01**2, False, switched_on)
+    assert kept.value == pytest.approx(value)
+    assert kept.variance**0.5 == pytest.approx(sigma)
 
 
 @pytest.mark.parametrize(("of_time", "sigma"), [(None, 0.002), (0.0015, 0.015), (0.0001, 0.002)])

@@ -40,13 +40,17 @@ def calc_kept(
 
     With time it returns to its prior: with a = exp(−age/τ), x → √a x and σ² → a σ² + (1 − a) σ₀². So x
     remains N(0, σ₀² − σ²) (see `SlowStates.widen`). If `is_widened`, σ₀ is as large as a large x needs. A sensor
-    that has been `switched_on` since has another bias, however short the stop was.
+    that has been `switched_on` since has another bias, however short the stop was; else σ is kept, however large.
     """
     limit = math.inf if group.limit is None else group.limit
     value = min(max(found.value, -limit), limit)
     prior = before
     if is_widened and value * value > _PLAUSIBLE**2 * before:
         prior = max(before, found.sigma**2 + value**2)
+    if not switched_on:
+        prior = max(prior, found.sigma**2)  # a jump may just have made it less certain than it was at first
+    elif found.sigma**2 > prior:
+        value = 0.0  # it says less than the prior
     value, variance = fade(value, min(found.sigma**2, prior), prior, age)
     if shared > 0.0:
         value, variance = _weaken(value, variance, prior, shared)
