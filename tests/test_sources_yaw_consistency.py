@@ -116,6 +116,38 @@ def test_only_the_sample_with_a_spike_is_implausible():
     assert [t for t, sound in found if not sound] == [pytest.approx(12.0)]
 
 
+def test_a_rate_that_has_jumped_far_away_is_not_sound_because_time_has_passed():
+    """In deg/s. Late wheels seem to slip, so that they do not contradict it."""
+    factor = lambda t: 57.3 * turning(t)  # noqa: E731
+    followed: list[float] = []
+
+    def note(t: float, yaw: YawConsistency) -> None:
+        if t > FAILS and not yaw.is_plausible:
+            followed.append(yaw.jump.followed)
+
+    slips = lambda t: (0.08, 0.08) if t > FAILS else (0.0, 0.0)  # noqa: E731
+    found = run(after(factor), course=turning, slips=slips, until=FAILS + 3.0, made=note)
+    assert all(sound for t, sound in found if t <= FAILS)
+    assert not any(sound for t, sound in found if t > FAILS + 0.01)
+    assert abs(followed[0]) < 0.2  # none of these samples has been used: 0.15 rad are by slip and teeth
+
+
+def test_a_gyroscope_that_has_jumped_is_used_once_others_confirm_it():
+    wrong = after(lambda t: turning(t) + 3.0, FAILS + 1.0)
+    found = run(wrong, steering=lambda t: None, course=turning)
+    assert not any(sound for t, sound in found if FAILS < t < FAILS + 1.0)
+    assert all(sound for t, sound in found if t > FAILS + 2.5)
+
+
+def test_without_steering_wheels_and_lateral_acceleration_contradict_a_gyroscope():
+    wrong = after(lambda t: turning(t) + 0.4)
+    found = run(wrong, steering=lambda t: None, course=turning, until=FAILS + 3.0)
+    assert all(sound for t, sound in found if t <= FAILS)
+    assert not any(sound for t, sound in found if t > FAILS + 0.9)
+    spins = after(lambda t: 0.6)
+    assert all(sound for _, sound in run(spins, spins, steering=lambda t: None, course=turning))
+
+
 def test_late_samples_are_plausible():
     """A device may deliver samples that it has held back, and that are older than the one before."""
     configuration = prototype()

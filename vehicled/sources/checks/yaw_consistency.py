@@ -4,7 +4,7 @@ Three values of the angle that the car has turned over the last second are compa
 gyroscope, that of the difference of two wheels' ways, and that of the steering angle along the way. Radii,
 steering offset and understeer cause errors of the last two that are proportional to the way; they are
 estimated as offsets. If both contradict the gyroscope, in the same direction, it is implausible; if only one
-does, that one may be wrong.
+does, that one may be wrong. Without steering, the lateral acceleration (see below) takes its place.
 
 The comparison is at the latest time for which wheels are known: late wheels are compared late, with the
 gyroscope of that time.
@@ -38,6 +38,8 @@ _WINDOW = 1.0
 """s"""
 _EVERY, _SLACK = 0.02, 0.001
 """Spacing of the kept places, s, and tolerance of that, s: samples at such a rate are not evenly spaced."""
+_FEWEST = 2
+"""Number of others that have to contradict the gyroscope: of one alone it may be the other that is wrong."""
 _BOUND = 0.1
 """rad: teeth of counters, slip and loads cause smaller differences."""
 _SHARES = 0.1, 0.25, 0.25
@@ -90,6 +92,8 @@ class _Sums(NamedTuple):
     steering: float
     course: float
     """rad; the last by the lateral acceleration."""
+    refused: float
+    """rad: the part of the gyroscope's that samples which jumped have added."""
     way: float
     """m"""
     slowness: float
@@ -106,6 +110,19 @@ class _Place(NamedTuple):
     """rad"""
     rolled: float
     """m"""
+
+
+class _Other(NamedTuple):
+    """What is compared with the gyroscope's angle."""
+
+    angle: float
+    """rad"""
+    offset: float
+    """rad/m"""
+    bound: float
+    """rad"""
+    share: float
+    """Share of the angle by which it may differ in addition to the bound."""
 
 
 class YawConsistency:
@@ -143,6 +160,8 @@ class YawConsistency:
         """Whether all others contradict it, though perhaps not yet enough to make it implausible."""
         self._beside_wheels: float | None = None
         """rad: excess of the gyroscope's angle over that of the wheels."""
+        self._refused_beside = 0.0
+        """rad: the part of this excess that has not been used, as samples jumped."""
         self._slides = False
         """Whether these wheels have lately locked."""
         self.by_slip = 0.0
@@ -150,14 +169,15 @@ class YawConsistency:
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
         """Sums until now, at the spacing of places."""
-        self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
+        self._t, self._gyro, self._steering, self._way, self._refused = -math.inf, 0.0, 0.0, 0.0, 0.0
         self._left, self._left_at = 0.0, -math.inf
         """Lateral acceleration, m/s², and when it was measured, s."""
-        self._course, self._slowness, self._course_since = 0.0, 0.0, math.inf
-        """Angle by the lateral acceleration, rad; integral of time over speed, s²/m; time since which it has
-        been measured without gaps, s."""
-        self._smooth = -math.inf, 0.0
-        """Time, s, and yaw rate, rad/s, of the last sample that did not jump."""
+        self._course, self._slowness = 0.0, 0.0
+        """Angle by the lateral acceleration, rad; integral of time over speed, s²/m."""
+        self._steering_since = self._course_since = math.inf
+        """Times since which steering and lateral acceleration have been measured without gaps, s."""
+        self._smooth, self._has_jumped = (-math.inf, 0.0), False
+        """Time, s, and yaw rate, rad/s, of the last sample that did not jump; whether one has jumped since."""
         self._wheels = [0.0, 0.0]
         self._wheels_at = [-math.inf, -math.inf]
         """Times, s, when they were measured."""
@@ -190,13 +210,17 @@ class YawConsistency:
         dt, self._t = t - self._t, t
         jumps = self._jumps(t, rate)
         has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - self._known_at < _LATEST
-        self._note_alone(t, steering is None or not has_wheels or ahead < _SLOWEST)
-        if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
+        has_other = steering is not None or t - self._left_at < _LONGEST
+        self._note_alone(t, not (has_wheels and has_other) or ahead < _SLOWEST)
+        if not has_other or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
             self._past.clear()
-            self._beside_wheels, self._course_since = None, math.inf
+            self._beside_wheels = None
+            self._steering_since = self._course_since = math.inf
             return self.is_plausible and not jumps
         self._integrate(dt, rate, steering, ahead)
+        if jumps:
+            self._refused += dt * (rate - self._smooth[1])
         if has_wheels:
             self._compare_at(min(t, self._known_at), course_agrees)
         else:
@@ -210,12 +234,19 @@ class YawConsistency:
         return self.is_plausible and not jumps
 
     def _jumps(self, t: float, rate: float) -> bool:
-        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can change."""
+        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can change.
+
+        A rate that has jumped and stays far away is not sound because time has passed: others must confirm it.
+        """
         before, smooth = self._smooth
+        apart = abs(rate - smooth)
         # A late sample may be older than the previous one.
-        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
+        jumps = apart > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
+            if self._has_jumped and apart > _JUMP:
+                self.is_plausible, self._agreeing_since = False, math.inf
             self._smooth = t, rate
+        self._has_jumped = jumps
         return jumps
 
     def _note_alone(self, t: float, is_alone: bool) -> None:
@@ -224,15 +255,16 @@ class YawConsistency:
         if t - self._alone_since > _UNKNOWN:
             self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
 
-    def _integrate(self, dt: float, rate: float, steering: float, ahead: float) -> None:
+    def _integrate(self, dt: float, rate: float, steering: float | None, ahead: float) -> None:
         """Integrate over dt (s) until now: yaw rates by gyroscope and steering, rad/s; speed, m/s."""
         self._gyro += dt * rate
-        self._steering += dt * steering
+        self._steering += dt * (steering or 0.0)
         self._way += dt * ahead
         self._course += dt * self._left / ahead
         self._slowness += dt / ahead
         is_measured = self._t - self._left_at < _LONGEST
         self._course_since = min(self._course_since, self._t) if is_measured else math.inf
+        self._steering_since = math.inf if steering is None else min(self._steering_since, self._t)
 
     def _compare_at(self, t: float, course_agrees: bool) -> None:
         """Compare at t (s), up to which the wheels are known, unless this was done shortly before."""
@@ -255,7 +287,8 @@ class YawConsistency:
         self._known_at, self._came_at = min(self._wheels_at), min(self._wheels_came)
 
     def _sum_up(self) -> _Sums:
-        return _Sums(self._t, self._gyro, self._steering, self._course, self._way, self._slowness)
+        turned = self._gyro, self._steering, self._course, self._refused
+        return _Sums(self._t, *turned, self._way, self._slowness)
 
     def confirm(self, angle: float, within: float) -> bool | None:
         """Whether the wheels confirm an angle (rad) that the gyroscope seems to have turned more than the car.
@@ -278,8 +311,8 @@ class YawConsistency:
 
     @property
     def jump(self) -> BiasJump:
-        """The jump of the gyroscope's bias that the wheels seem to show."""
-        angle = self._beside_wheels or 0.0
+        """The jump of the gyroscope's bias that the wheels seem to show, as far as its samples have been used."""
+        angle = (self._beside_wheels or 0.0) - self._refused_beside
         return BiasJump(angle, _WINDOW, angle, angle / _WINDOW)
 
     @property
@@ -315,28 +348,33 @@ class YawConsistency:
             wheels -= by_load * course
         else:
             wheels /= 1.0 + by_load
-        others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
-        residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
         self._slides = abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way
         if self._slides:
             self.is_doubtful = False
             return
-        self._beside_wheels = residuals[0]
+        self._beside_wheels = gyro - wheels - self._offsets[0] * way
+        self._refused_beside = now.refused - begin.refused
         rolled, since = place.rolled - first.rolled, t - kept[-2].t
         by_slip = self._note_slip(rolled / way - 1.0, way, since)
+        others = [_Other(wheels, self._offsets[0], _BOUND, _SHARES[0])]
+        is_steered = first.t >= self._steering_since
+        if is_steered:
+            others.append(_Other(now.steering - begin.steering, self._offsets[1], _BOUND, _SHARES[1]))
         if course is not None:
-            others.append(course)
-            residuals.append(gyro - course)
-            bounds.append(_BOUND + _BANK * (now.slowness - begin.slowness))
+            bound = _BOUND + _BANK * (now.slowness - begin.slowness)
+            others.append(_Other(course, 0.0, bound, _SHARES[2]))
+        if len(others) < _FEWEST:
+            return
+        residuals = [gyro - each.angle - each.offset * way for each in others]
         ratios = [
-            residual / (bound + share * min(abs(gyro), abs(angle)))
-            for residual, bound, angle, share in zip(residuals, bounds, others, _SHARES, strict=False)
+            residual / (each.bound + each.share * min(abs(gyro), abs(each.angle)))
+            for residual, each in zip(residuals, others, strict=True)
         ]
         # The bound of rolling wheels holds here: slip of the wheels must not make the gyroscope plausible
         # again.
         agrees = min(map(abs, ratios)) < 0.5
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
-        bound = bounds[0] + _SHARES[0] * min(abs(gyro), abs(wheels))
+        bound = _BOUND + _SHARES[0] * min(abs(gyro), abs(wheels))
         ratios[0] *= bound / (bound + by_slip)
         least = min(map(abs, ratios))
         contradict = min(ratios) > 0.0 or max(ratios) < 0.0
@@ -346,7 +384,7 @@ class YawConsistency:
         elif t - self._agreeing_since > _RECOVERY:
             self.is_plausible = True
         if self.is_plausible and course_agrees:
-            for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
+            for n, (residual, ratio) in enumerate(zip(residuals[: 1 + is_steered], ratios, strict=False)):
                 # Limited, as a counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
 
