@@ -11,6 +11,7 @@ from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
+from vehicled.simulation.sensor_settings import RECEIVERS
 
 FAILS, SOUND, SECONDS = 6.23, 9.73, 11.0
 Fault = Callable[[float, float], float | None]
@@ -109,6 +110,17 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_rejected(slalom, fau
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
+
+
+@pytest.mark.parametrize("receiver", ["conventional", "rtk"])
+def test_gyroscopes_that_suddenly_give_degrees_per_second_do_not_turn_the_car(slalom, receiver):
+    """A roll rate that is not used must not move the antenna, which would turn the course: by 12 and 6°."""
+    given = spoil(
+        slalom.measurements(gnss=RECEIVERS[receiver]), "imu.w", lambda value, last: math.degrees(value)
+    )
+    run = Run(prototype(), steps(given))
+    driven = (run.t > FAILS * SECOND) & (run.t < SECONDS * SECOND)  # the last fixes arrive after the drive
+    assert np.abs(run.error(slalom, "yaw")[driven]).max() < math.radians(1.0)
 
 
 @pytest.mark.parametrize(

@@ -425,16 +425,16 @@ class ImuSource(Source[Imu]):
         self, m: Measurement, value: list[float], of_samples: float, present: Sequence[int] | None
     ) -> None:
         """Update with the gyroscopes present (None: all). `of_samples`: variance of their noise."""
-        if present is None:
-            # When noise is identified, it is that of the gyroscopes alone.
-            self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
-        elif not present:
+        if present is not None and not present:
             return
         noise = list(self._statistics.read_noise()[:_AXES])
         # Without steering, and while tyres slide, the model's yaw rate is known from the gyroscopes alone.
         may_reject = not (self._unsteered[0] or self.updates.is_sliding)
         self.updates.update(m, "imu.gyro", value, noise, present, may_reject=may_reject)
         record = self.updates.records[-1]
+        if present is None and record.reason in _WHOLE:  # a rejected roll rate must not move an antenna
+            # When noise is identified, it is that of the gyroscopes alone.
+            self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
         if self._given_noise or not record.innovation:
             return
         innovation, expected = record.innovation, record.variance
