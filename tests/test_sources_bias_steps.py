@@ -136,6 +136,28 @@ def test_a_step_that_ends_a_drift_is_handed_over_and_not_subtracted():
     assert left_out < 12
 
 
+def test_a_step_that_others_contradict_by_its_size_is_not_subtracted_any_more():
+    """It was the end of a drift that the filter had not noticed, as it had just restarted."""
+    random, check, t = np.random.default_rng(5), BiasSteps(Imu()), 0.0
+    while not check.present:
+        values = {
+            f"imu.{c}": NOISE[c[0]] * random.standard_normal() for c in ("wx", "wy", "wz", "ax", "ay", "az")
+        }
+        values["imu.wz"] += 0.2 * (t >= 1.0)
+        check.find(Measurement("imu", round(t * 1e9), round(t * 1e9), values), SPEED, 0.0)
+        t += 0.004
+    check.found.clear()
+    for excess in (0.2, 0.0, -0.05):
+        check.take_back("imu.wz", excess)
+    assert check.present == ["imu.wz"]
+    check.take_back("imu.wz", -0.17)
+    assert not check.present
+    (found,) = check.found
+    assert (found.channel, found.by) == ("imu.wz", 0.0)
+    check.take_back("imu.wz", -0.17)  # once is enough
+    assert len(check.found) == 1
+
+
 def shock(t: float) -> float:
     """A kerb: 4 m/s² that ring at 15 Hz for a tenth of a second."""
     since = t - BEGINS

@@ -271,6 +271,17 @@ class BiasSteps:
         self._axes[channel].hand_over()
         self._find_present()
 
+    def take_back(self, channel: str, excess: float) -> None:
+        """Stop subtracting from a channel that others contradict by what is subtracted.
+
+        Then the step was the end of an error that nothing had noticed. `excess`: of its samples, less the step, over
+        what others show, in its unit.
+        """
+        step = BiasStep(channel, self._axes[channel].offset, _DOUBT * abs(excess))
+        if step.takes_back(excess):
+            self.hand_over(channel)
+            self.found.append(step._replace(by=0.0))
+
     def _decide(self, doubtful: list[str], ahead: float, steering: float, has_slid: bool) -> list[str]:
         """Doubtful channels that are not to be used; decides on a step once enough samples follow it."""
         if len(doubtful) > 1:  # a shock

@@ -292,6 +292,8 @@ class Screening:
             refused += () if vote.confirms and not self._yaw.is_plausible else GYROSCOPES
         if refused and was_plausible and not self._yaw.is_plausible:
             self._jumps.note(self._yaw.jump)
+        if refused and not self._yaw.is_plausible:
+            self._steps.take_back(GYROSCOPES[2], self._yaw.excess)
         if self._own_yaw is not None:
             if GYROSCOPES[2] in m.values:
                 self._gyro_ns = self._updates.step_ns
