@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
 
+from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
@@ -110,6 +111,14 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_rejected(slalom, fau
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
+
+
+def test_a_course_that_positions_contradict_does_not_turn_the_car(slalom):
+    given = spoil(slalom.measurements(gnss=RECEIVERS["rtk"]), "gnss.course", lambda value, last: value + 1.0)
+    estimator = Estimator(prototype())
+    run = Run(prototype(), steps(given), estimator=estimator)
+    assert np.abs(run.error(slalom, "yaw")[run.t < SECONDS * SECOND]).max() < math.radians(1.0)
+    assert estimator.status()["restarts"] == 0
 
 
 @pytest.mark.parametrize("receiver", ["conventional", "rtk"])
