@@ -220,6 +220,14 @@ SENSOR_ROWS: tuple[Row, ...] = (
     *map(_yaw_rate, (3.0, 0.4, 0.1)),
     *starmap(_yaw_rate_drifts, ((0.2, 1.5), (0.05, 2.0), (0.02, 3.5))),
     Row(
+        name="gyroscopes in deg/s",
+        make=_more(0.0, "imu.wx", "imu.wy", "imu.wz", factor=math.degrees(1.0)),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        end=BEGIN + 2.0,  # after some seconds their unit is known, and they are not used any more
+        recovery=2.0,
+    ),
+    Row(
         name="gyroscope silent",
         make=_silent("imu.wx", "imu.wy", "imu.wz"),
         culprits=("imu.gyro",),
