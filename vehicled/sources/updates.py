@@ -27,7 +27,7 @@ _SPEEDS = {
     **{f"{device}.{what}": device for device in ("gnss", "gnss2") for what in ("speed", "velocity")},
 }
 """Devices by the kinds of observations that show the speed whatever the wheels do."""
-_OUTVOTED_FOR = 0.2
+OUTVOTED_FOR = 0.2
 """s: time for which a speed has been wrong before two devices outvote it."""
 _NONE = 1e-300, 1e-300
 """Limits of normalised innovations so small that every observation is rejected."""
@@ -62,7 +62,9 @@ class MeasurementUpdates:
         """Whether a sensor may have been failing its gate for long."""
         self._outvoted = OutvotedSpeed()
         self.outvoted_ns: float = -math.inf
-        """Time of the last step in which two devices have outvoted the estimated speed."""
+        """Time of the last step in which two devices have outvoted the estimated speed;"""
+        self.outvoted_by = 0.0
+        """and by how much it has become wrong per second, m/s²; 0 once the cause has been doubted."""
 
     def begin_step(self, t_ns: int) -> None:
         """Begin a step at that time, without records yet."""
@@ -161,9 +163,9 @@ class MeasurementUpdates:
         else:
             deviation = innovation[0] * math.cos(pose.item(YAW)) + innovation[1] * math.sin(pose.item(YAW))
         if wrong := self._outvoted.reject(device, t_ns, deviation):
-            self.outvoted_ns = self.step_ns
+            self.outvoted_ns, self.outvoted_by = self.step_ns, wrong / OUTVOTED_FOR
             self._filter.add_variance(VELOCITY, "ahead", wrong * wrong)
-            way, yaw = wrong * _OUTVOTED_FOR, pose.item(YAW)
+            way, yaw = wrong * OUTVOTED_FOR, pose.item(YAW)
             self._filter.add_variance(POSITION, "x", (way * math.cos(yaw)) ** 2)
             self._filter.add_variance(POSITION, "y", (way * math.sin(yaw)) ** 2)
 

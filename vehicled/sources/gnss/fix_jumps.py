@@ -127,7 +127,7 @@ class FixJumps:
         """Time when a fix last contradicted the receiver's own velocity while that was right."""
         self._false_ns = -_WINDOW_NS
         """Time when the velocity was last false."""
-        self.deny_velocity = False
+        self.denies_velocity = False
         """Whether fixes contradict the receiver's own velocity: then it does not show where the car heads."""
 
     def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> complex:
@@ -145,7 +145,7 @@ class FixJumps:
         if not fix.velocity_agrees:
             self._false_ns, self._drifted_ns = t_ns, None
             self._drift.forget()
-        self.deny_velocity = contradicts = self._drift.lasts or self._drifts_from_velocity(fix)
+        self.denies_velocity = contradicts = self._drift.lasts or self._drifts_from_velocity(fix)
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:

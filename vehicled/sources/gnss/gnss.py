@@ -386,7 +386,7 @@ class GnssSource(Source[Gnss]):
             self.motion.take(t - self._velocity_late, velocity, self._find_velocity_then(t))
         if fix is None:
             return False
-        is_turned = self.motion.is_turned and not (self._has_agreeing_other() or self._jumps.deny_velocity)
+        is_turned = self.motion.is_turned and not (self._has_agreeing_other() or self._jumps.denies_velocity)
         return self._world.is_heading_lost(f.get_variance(ATTITUDE, "yaw"), is_turned)
 
     def _find_velocity_then(self, t: float) -> complex:

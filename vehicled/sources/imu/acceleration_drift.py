@@ -163,15 +163,19 @@ class AccelerationDrift:
                 continue
             is_new = True
             added[k] += rate * rate
-            if t > max(self._until):
-                self._before = motion.bias
-            self._until[k], self._density[k] = t + _GOES_ON, rate * rate / within
+            self.note(k, rate, within, motion.bias)
         if is_new:  # it counts once
             kept.clear()
         kept.append(now)
         while t - kept[0].t > _WINDOW:
             kept.popleft()
         return added[0], added[1]
+
+    def note(self, axis: int, rate: float, within: float, bias: complex) -> None:
+        """Note that the bias of an axis (0: ahead) has changed by `rate`, m/s², in `within` s; `bias`: estimated."""
+        if not self.is_changing:
+            self._before = bias
+        self._until[axis], self._density[axis] = self._t + _GOES_ON, rate * rate / within
 
     @property
     def is_changing(self) -> bool:

@@ -46,6 +46,7 @@ from vehicled.sources.imu.statistics import (
 from vehicled.sources.imu.time_vote import find_earliness, find_lateness, has_known_time
 from vehicled.sources.imu.timing import LARGE_CHANGE
 from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.sources.updates import OUTVOTED_FOR
 from vehicled.units import NonNegative, Radians, Rotation, Seconds
 from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW, YAW_RATE
 
@@ -385,8 +386,21 @@ class ImuSource(Source[Imu]):
         else:
             self._find_latency(found[15:], bias)
 
+    def _doubt_axis(self, axis: int, by: float) -> None:
+        """Make the bias of the accelerometers uncertain by so much more, m/s², along an axis of the car, 0: ahead."""
+        for share, element in zip(self._axes[axis], "xyz", strict=True):
+            if share:
+                self.filter.add_variance(ACCELEROMETER_BIAS, element, (share * by) ** 2)
+
     def _find_drift(self, found: Sequence[float]) -> None:
         """Widen biases of accelerometers that drift, by the means that the statistics have found."""
+        bias = complex(found[13], found[12])
+        if (
+            by := self.updates.outvoted_by
+        ):  # the estimated speed has followed the accelerometer away from others
+            self.updates.outvoted_by = 0.0
+            self._doubt_axis(0, by)
+            self._drift.note(0, by, OUTVOTED_FOR, bias)
         if not any(map(self.updates.is_active, COURSES)):
             return  # without courses, errors of slipping wheels would count as drifts
         lean = self._road.lean
@@ -394,9 +408,8 @@ class ImuSource(Source[Imu]):
         if lean is None or self.updates.is_sliding:
             self._drift.interrupt()
             return
-        f, (turn_bias, bias_left, bias_ahead) = self.filter, found[11:14]
-        t, yaw_rate, ahead, left = found[15:]
-        read, normal, bias = f.pose.item, f.car.ground.item, complex(bias_ahead, bias_left)
+        f, turn_bias, (t, yaw_rate, ahead, left) = self.filter, found[11], found[15:]
+        read, normal = f.pose.item, f.car.ground.item
         motion = CarMotion(
             complex(read(AHEAD), read(LEFT)),
             read(YAW),
@@ -411,10 +424,9 @@ class ImuSource(Source[Imu]):
         of_bias = [f.get_variance(ACCELEROMETER_BIAS, x) for x in "xyz"]
         sigma_x, sigma_y = (math.sqrt(sum(r * r * v for r, v in zip(a, of_bias, strict=True))) for a in axes)
         added = self._drift.compare(motion, Spread((vx, vy), (sigma_x, sigma_y)))
-        for axis, variance in zip(axes, added, strict=True):
+        for axis, variance in enumerate(added):
             if variance:
-                for share, element in zip(axis, "xyz", strict=True):
-                    f.add_variance(ACCELEROMETER_BIAS, element, share * share * variance)
+                self._doubt_axis(axis, math.sqrt(variance))
         now_ns = self.updates.step_ns
         if self._drift.is_changing:
             self.updates.note_imu_change(now_ns + _DRIFTS_NS)
