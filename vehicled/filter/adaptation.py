@@ -13,6 +13,7 @@ from vehicled.filter.slides import goes_sideways
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
+    CROSSFALL,
     UNMODELLED,
     Group,
     InitialConditions,
@@ -95,6 +96,7 @@ class AdaptiveState(VehicleState):
             self._evaluations[kind]()
             tilt += p.innovation.item(0) ** 2
             p.update(1)
+        self._keep_crossfall(interval)
         if not self.settings.unmodelled.adaptive:
             return
         # The road below a standing car stays the same, so σ must not decrease meanwhile.
@@ -111,6 +113,13 @@ class AdaptiveState(VehicleState):
         turned = abs(self.pose.item(YAW_RATE)) * interval * max(tilt - _LEVEL**2 * given, 0.0)
         for element in ("v1z", "v2z") if turned > 0.0 else ():
             self.add_variance(ATTITUDE, element, turned)
+
+    def _keep_crossfall(self, interval: float) -> None:
+        """In a turn, let the road fall to the same side as before: on a plane it would become a slope."""
+        if CROSSFALL in self.states:
+            fall = self.slow.view(CROSSFALL).item(0)
+            place = self.states.index(ATTITUDE, "v1z")
+            self.errors.x[place] -= fall * self.pose.item(YAW_RATE) * interval
 
     def expect_slopes(self, sigma: float) -> None:
         """Allow slope and bank up to σ (rad) at first, until the road shows otherwise."""
@@ -130,10 +139,8 @@ class AdaptiveState(VehicleState):
         if self._slopes <= _HILLY * self.settings.ground_slope**2:
             return
         p = self.errors
-        for kind, more, s in zip(("road.slope", "road.bank"), (lean.real, lean.imag), sigma, strict=True):
-            p.value[0], p.noise[0] = 0.0, s * s
-            self._evaluations[kind]()
-            p.value[0] = more - p.innovation.item(0)
+        for kind, more, s in zip(("lean.ahead", "lean.left"), (lean.real, lean.imag), sigma, strict=True):
+            p.value[0], p.noise[0] = more, s * s
             self._evaluations[kind]()
             p.update(1)
 

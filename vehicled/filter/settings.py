@@ -108,6 +108,8 @@ class Unknowns:
     """Of each wheel."""
     steering_offset: Annotated[Radians, NonNegative] = 0.01
     """Of the front wheels when the steering sensor reads straight ahead."""
+    crossfall: Annotated[Radians, NonNegative] = 0.01
+    """Bank that roads have on average: most fall by 2 % to the side on which one drives."""
 
 
 @dataclass(frozen=True, kw_only=True)

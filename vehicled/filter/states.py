@@ -408,6 +408,19 @@ ROLLING_RADIUS: ErrorStates[Filter] = make_constant(
 )
 
 
+CROSSFALL = ErrorStates[Filter](
+    "crossfall",
+    ("",),
+    "rad",
+    "bank that the roads of a drive have on average, upwards to the left",
+    is_known=lambda f: f.unknowns.crossfall == 0.0,
+    initial=lambda f, i: f.unknowns.crossfall**2,
+    of_road=("",),
+)
+"""A car that always drives on the same side shows only its sum with a rotation of the IMU. Without this state, the
+rotation alone would explain it."""
+
+
 def _creep(sigma: float) -> float:
     """Density of a quantity that changes by its σ within an hour: loads, pressures, temperatures."""
     return sigma**2 / 3600.0
@@ -444,7 +457,7 @@ RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """Rates of the coordinates, in the same order."""
 ACCELERATING = (TYRE_FORCE, UNMODELLED, DRIVE_FORCE)
 """States that accelerate the car: past accelerations do not include later corrections of them."""
-MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS)
+MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS, CROSSFALL)
 """Unmodelled accelerations, and errors of the model's parameters."""
 STEERED = (STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR)
 """States that can only be estimated with measured steering."""

@@ -13,6 +13,7 @@ from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
     COURSES,
+    CROSSFALL,
     DRIVE_FORCE,
     SUSPENSION,
     TYRE_FORCE,
@@ -168,6 +169,7 @@ def add_gyroscopes(model: ErrorModel) -> None:
     # in lane changes at 8 m/s² the result was a scale of −0.02 and an alignment of 0.05 rad.
     # At walking pace sticking tyres and the geometry of the steering make the model's yaw rate wrong by a per
     # cent.
+    (fall,), turning = model.estimates(CROSSFALL), model.models.pose[YAW_RATE]
     slipping = model.calc_slipping(model.models.pose[AHEAD])
     steady = slipping * (1.0 - calc_share(model.g, model.swaying, _SWAYING**2))
 
@@ -182,6 +184,9 @@ def add_gyroscopes(model: ErrorModel) -> None:
         # yaw rate, which depends on tyres.
         level = steady * (1.0 - rotation[k].z * rotation[k].z)
         row = {place: level * by for place, by in by_alignment.items()}
+        # Where the road falls to the same side in all directions, a car that turns rotates about the vertical.
+        row |= s.entries(CROSSFALL, {0: level * rotation[k].y * model.discount(turning, _SMALL_RATE)})
+        turned = turned + rotation[k].y * turning * fall
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
         return bias[k] + scale * values[k] + turned, row
 
