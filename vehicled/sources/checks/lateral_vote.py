@@ -166,13 +166,11 @@ class LateralVote:
         courses.append((now, course))
         while now.t - courses[0][0].t > _LONGEST:
             courses.popleft()
-        found = [
-            self._find(before, now, wrap(before_course - course), noise)
-            for before, before_course in courses
-            if now.t - before.t > _SHORTEST
-        ]
-        if not found:
+        old = [place for place in courses if now.t - place[0].t > _SHORTEST]
+        if not old:
             return
+        # Over the shortest time a large error shows soonest, over the longest a small one.
+        found = [self._find(at, now, wrap(before - course), noise) for at, before in (old[0], old[-1])]
         lasts, most = self._is_beyond, max(found, key=lambda c: abs(c.apart) - c.usual)
         self._is_beyond = abs(most.apart) > most.usual
         if self.wrong:

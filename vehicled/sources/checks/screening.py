@@ -34,6 +34,7 @@ from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE_CHANNEL
+from vehicled.vehicle.arrays import V1Z
 from vehicled.vehicle.parameters import Vehicle
 
 _AHEAD_NS = 200_000_000
@@ -76,8 +77,8 @@ class Screening:
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
         """`updates`: receives the records."""
-        track = 2.0 * vehicle.front.hard_points.wheel_center[1]
-        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(track), updates
+        self._gravity, track = vehicle.gravity, 2.0 * vehicle.front.hard_points.wheel_center[1]
+        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(track, sensors.imu), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
         self._yaw_vote, self._refusal = YawVote(sensors, vehicle), YawRefusal()
         has_own = sensors.yaw_rate is not None
@@ -116,6 +117,7 @@ class Screening:
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
+        self._stuck.gained.configure(sensors.imu)
         self._yaw.configure(sensors.imu)
         if self._own_yaw is not None:
             self._own_yaw.configure(sensors.imu)
@@ -170,6 +172,7 @@ class Screening:
             self._take_step(f, step)
         self._steps.found.clear()
         now_ns = self._updates.step_ns
+        self._stuck.gained.note_slope(self._gravity * f.pose.item(V1Z))
         if GYRO_BIAS not in f.states:
             self._course.set_bias(_NO_BIAS, 0.0)
         elif now_ns - self._looked_ns >= _LOOK_NS:

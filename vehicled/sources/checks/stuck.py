@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from operator import eq, itemgetter
-from statistics import median
 
-from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.messages import Measurement
+from vehicled.sources.checks.speed_run import ROUNDING, GainedSpeed, Run, SpeedRun
 from vehicled.sources.checks.turning import LEAST, TurnChange
 from vehicled.sources.gnss.gnss import Gnss
-from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.sources.sensors import find_kinds
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE
 
@@ -49,47 +47,15 @@ repetition counts."""
 _SURELY = 10.0
 """Multiple of that way after which a single repetition is enough. If a gateway sends each fix twice, half of
 the fixes are late."""
-_ROUNDING = 1e-5
-"""m: smaller numbers count as zero."""
 _DEGREE = 111e3
 """m on the ground per degree."""
 _SPEEDS = "vehicle.speed", "gnss.speed", "gnss2.speed"
-_CHANGED = 1.0
-"""m/s: least change of the estimated speed since a speed began to repeat itself. Speeds in whole miles per
-hour repeat themselves for smaller changes; near standstill speeds are zero."""
-_SETTLED_NS = 1_000_000_000
-"""Time since a speed began to repeat itself after which averages of another speed are from that time
-alone."""
-_OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
-"""Least change of another sensor's averages since a speed began to repeat itself: m/s; multiple of the noise
-of these averages; and multiple of the last digit of the repeating speed. And the number of consecutive
-averages that must show it."""
-_KEPT_AVERAGES = 8
-"""Averages of that sensor from which their noise is found."""
-_KEPT_DIFFERENCES = 24
-"""Kept differences of both averages while the speed changes. Errors of a receiver last for a second and more:
-they show in these differences, not in second differences of its own averages."""
-_PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
-"""Standard deviation of a number over the median of |a − 2 b + c| of three such numbers."""
-_PER_DISTANCE = math.sqrt(2.0) / 0.6745
-"""Standard deviation of the difference of two numbers over the median distance of such numbers from their
-median."""
 _OTHERS = {"vehicle.speed": "gnss.speed", "gnss.speed": "vehicle.speed"}
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
 _NOTHING: list[str] = []
 _NO_AVERAGES: Mapping[str, float] = {}
-
-
-class _Run:
-    """A run of samples that are equal to the last bit."""
-
-    __slots__ = ("begun_ns", "repetitions", "value")
-
-    def __init__(self) -> None:
-        self.value: float | tuple[float, ...] = math.nan
-        self.begun_ns = self.repetitions = 0
 
 
 class _Coarseness:
@@ -101,7 +67,7 @@ class _Coarseness:
         self.repetitions = 0
 
 
-class _Axis(_Run):
+class _Axis(Run):
     """Samples of one axis of the IMU."""
 
     __slots__ = ("_digit", "_turning", "_turning_ns", "_usual", "is_fine")
@@ -141,7 +107,7 @@ class _Axis(_Run):
         return not self._turning.take(t, speed, steering, means)
 
 
-class _Place(_Run):
+class _Place(Run):
     """A run of equal fixes, and the last digit of the positions."""
 
     __slots__ = ("_digits", "_last")
@@ -167,83 +133,19 @@ class _Place(_Run):
         for k in range(2):
             # If changes are whole numbers of digits, so are their differences, also at a steady speed.
             for number in (abs(change[k]), abs(change[k] - self._last[k])):
-                if _ROUNDING < number < self._digits[k]:
+                if ROUNDING < number < self._digits[k]:
                     self._digits[k] = number
         self._last = change
-
-
-class _Speed(_Run):
-    """A run of equal speeds, and the car's estimated speed at its beginning."""
-
-    __slots__ = ("_before", "_beyond", "_differences", "_digit", "_last", "_others", "estimated", "is_stuck")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.estimated = 0.0
-        self.is_stuck = False
-        """Whether the last sample repeats the earlier ones although the car's speed has changed."""
-        self._last, self._digit = math.nan, math.inf
-        """Value, and the least change of it so far, m/s."""
-        self._before: float | None = None
-        """m/s: speed by another sensor, `_SETTLED_NS` after the run began."""
-        self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
-        """Latest averages of that sensor, m/s."""
-        self._differences: deque[float] = deque(maxlen=_KEPT_DIFFERENCES)
-        """m/s: by how much that sensor has been faster."""
-        self._beyond = 0
-        """Number of consecutive averages that have differed from `_before`."""
-
-    def take(
-        self, value: float, t: int, estimated: float, other: float | None, own: float | None = None
-    ) -> None:
-        """Take a sample with the estimated speed, and with averages of another sensor and of this one, m/s."""
-        self.is_stuck = self._is_stuck(value, t, estimated, other, own)
-
-    def _is_stuck(
-        self, value: float, t: int, estimated: float, other: float | None, own: float | None
-    ) -> bool:
-        is_new = other is not None and (not self._others or other != self._others[-1])
-        if other is not None and is_new:
-            self._others.append(other)
-            if own is not None and t - self.begun_ns < _SETTLED_NS:
-                self._differences.append(other - own)
-        if value != self.value:
-            if (change := abs(value - self._last)) > _ROUNDING:
-                self._digit = min(self._digit, change)
-            self._last = value
-            self.value, self.begun_ns, self.repetitions, self.estimated = value, t, 0, estimated
-            self._before, self._beyond = None, 0
-            return False
-        self.repetitions += 1
-        if other is not None and is_new and t - self.begun_ns > _SETTLED_NS:
-            if self._before is None:
-                self._before = other
-            least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
-            if not value:
-                # A sensor also reads zero while the car creeps; and a receiver's speed may be wrong for
-                # seconds between houses while the car stands.
-                least = max(least, _MOVING)
-            self._beyond = self._beyond + 1 if abs(other - self._before) > least else 0
-        if self._beyond >= _IN_A_ROW:
-            return True
-        least = _CHANGED if value else max(_CHANGED, _MOVING)
-        return self.repetitions >= _FIXES and abs(estimated - self.estimated) > least
-
-    def _find_noise(self) -> float:
-        """1 σ of the other sensor's averages, m/s, apart from steady acceleration."""
-        a, d = list(self._others), list(self._differences)
-        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
-        middle = median(d) if d else 0.0
-        lasting = _PER_DISTANCE * median([abs(x - middle) for x in d]) if d else 0.0
-        return max(_PER_BEND * median(bends), lasting) if bends else math.inf
 
 
 class StuckChannels:
     """Finds samples that only repeat the previous ones while the car moves."""
 
-    def __init__(self, track: float) -> None:
+    def __init__(self, track: float, imu: Imu | None = None) -> None:
         """`track`: distance of the car's wheels of an axle, m."""
         self._track = track
+        self.gained = GainedSpeed(imu)
+        """Change of the speed by the accelerometers."""
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
         self.watched = frozenset(
             (*_AXES, *_SPEEDS, YAW_RATE, *(channel for kind in self._receivers for channel in kind.PLACE))
@@ -256,7 +158,7 @@ class StuckChannels:
         usual = {kind: _Coarseness() for kind in (GYROSCOPES, ACCELEROMETERS)}
         self._axes = {channel: _Axis(usual[kind]) for kind in usual for channel in kind}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
-        self._speeds = {channel: _Speed() for channel in _SPEEDS}
+        self._speeds = {channel: SpeedRun() for channel in _SPEEDS}
         self._yaw_rate = _Axis(_Coarseness())
         self._sample: tuple[float, ...] | None = None
         """Last sample of the whole IMU, as long as none of its axes has repeated itself: it is not in the
@@ -265,13 +167,14 @@ class StuckChannels:
         """Consecutive repetitions of the whole IMU's sample; and time of its last change, ns."""
         self._usual = _WHOLE - 1
         """Number of such repetitions that is usual."""
+        self.gained.reset()
 
     def begin(self) -> None:
         """The estimate starts: runs of speeds begin again, as there was no estimate, or a wrong one, until now.
 
         Runs of stuck speeds go on, so that these are not taken for new ones.
         """
-        self._speeds = {c: run if run.is_stuck else _Speed() for c, run in self._speeds.items()}
+        self._speeds = {c: run if run.is_stuck else SpeedRun() for c, run in self._speeds.items()}
 
     def find(
         self,
@@ -286,6 +189,7 @@ class StuckChannels:
         steering angle, rad/s.
         """
         values, before = m.values, self._sample
+        self.gained.take(m.t, values)
         is_imu = values.keys() == _IMU
         if is_imu and before is not None:
             # The usual case, without a look at each axis.
@@ -339,11 +243,12 @@ class StuckChannels:
             self._whole, self._whole_ns = 0, t
         if YAW_RATE in values and self._is_turn_stuck(values[YAW_RATE], t, moving):
             stuck.append(YAW_RATE)
+        gained = self.gained.get(t)
         for channel, of_speed in self._speeds.items():
             if channel not in values:
                 continue
             other = averages.get(_OTHERS.get(channel, ""))
-            of_speed.take(values[channel], t, abs(speed), other, averages.get(channel))
+            of_speed.take(values[channel], t, abs(speed), other, averages.get(channel), gained)
             if of_speed.is_stuck:
                 stuck.append(channel)
         for place, channels, run in self._fixes:

@@ -1,0 +1,205 @@
+"""Runs of equal speeds: whether the speed has changed meanwhile, by other sensors."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from statistics import median
+
+from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
+from vehicled.sources.imu.imu import ACCELEROMETERS, Imu
+
+_FEWEST = 2
+"""Number of repetitions from which on a speed may be stuck."""
+ROUNDING = 1e-5
+"""m, m/s: smaller numbers count as zero."""
+_CHANGED = 1.0
+"""m/s: least change of the estimated speed since a speed began to repeat itself. Speeds in whole miles per
+hour repeat themselves for smaller changes; near standstill speeds are zero."""
+_SETTLED_NS = 1_000_000_000
+"""Time since a speed began to repeat itself after which averages of another speed are from that time
+alone."""
+_OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
+"""Least change of another sensor's averages since a speed began to repeat itself: m/s; multiple of the noise
+of these averages; and multiple of the last digit of the repeating speed. And the number of consecutive
+averages that must show it."""
+_KEPT_AVERAGES = 8
+"""Averages of that sensor from which their noise is found."""
+_KEPT_DIFFERENCES = 24
+"""Kept differences of both averages while the speed changes. Errors of a receiver last for a second and more:
+they show in these differences, not in second differences of its own averages."""
+_MOST_AT_ZERO = 2.0
+"""m/s: change of another speed up to which a speed may read zero."""
+_GAINED, _OF_USUAL, _DOUBT = 0.3, 3.0, 0.6
+"""A speed that repeats itself is stuck if accelerometers meanwhile show a change of more than this, m/s, and than
+this multiple of what is usual, after subtracting the possible error of slope and bias, m/s²."""
+_GAP = 0.1
+"""s: longest time between samples of the accelerometers."""
+_PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
+"""Standard deviation of a number over the median of |a − 2 b + c| of three such numbers."""
+_PER_DISTANCE = math.sqrt(2.0) / 0.6745
+"""Standard deviation of the difference of two numbers over the median distance of such numbers from their
+median."""
+
+
+class Run:
+    """A run of samples that are equal to the last bit."""
+
+    __slots__ = ("begun_ns", "repetitions", "value")
+
+    def __init__(self) -> None:
+        self.value: float | tuple[float, ...] = math.nan
+        self.begun_ns = self.repetitions = 0
+
+
+class GainedSpeed:
+    """Integral of the acceleration along the car."""
+
+    def __init__(self, imu: Imu | None) -> None:
+        self.configure(imu)
+        self.reset()
+
+    def configure(self, imu: Imu | None) -> None:
+        """Take settings, also while running."""
+        self._ahead, self._has_gravity = None, True
+        """(3,) the car's forward axis, IMU axes; and whether accelerometers include gravity."""
+        if imu is not None and imu.accelerometers is not None:
+            self._ahead = imu.R_imu_vehicle[:, 0].tolist()
+            self._has_gravity = not imu.accelerometers.gravity_removed
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._along_slope = 0.0
+        self._total, self._t = math.nan, 0
+
+    def note_slope(self, gravity: float) -> None:
+        """Note the share of gravity along the car by the estimated slope and pitch, m/s²."""
+        self._along_slope = gravity if self._has_gravity else 0.0
+
+    def take(self, t: int, values: Mapping[str, float]) -> None:
+        """Take a sample at t, ns; the integral begins anew after a gap."""
+        if self._ahead is None or ACCELEROMETERS[0] not in values:
+            return
+        dt, self._t = (t - self._t) * 1e-9, t
+        if not 0.0 < dt < _GAP:
+            self._total, dt = 0.0, 0.0
+        force = sum(share * values.get(c, 0.0) for share, c in zip(self._ahead, ACCELEROMETERS, strict=True))
+        self._total += dt * (force - self._along_slope)
+
+    def get(self, t: int) -> float:
+        """The integral at about t (ns), m/s; NaN if it is not measured."""
+        return self._total if abs(t - self._t) < _GAP * 1e9 else math.nan
+
+
+class SpeedRun(Run):
+    """A run of equal speeds, and the car's estimated speed at its beginning."""
+
+    __slots__ = (
+        "_before",
+        "_beyond",
+        "_change",
+        "_differences",
+        "_digit",
+        "_gained",
+        "_has_changed",
+        "_last",
+        "_others",
+        "_taken_ns",
+        "_usual_change",
+        "estimated",
+        "is_stuck",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.estimated = 0.0
+        self.is_stuck = False
+        """Whether the last sample repeats the earlier ones although the car's speed has changed."""
+        self._last, self._digit = math.nan, math.inf
+        """Value, and the least change of it so far, m/s."""
+        self._before: float | None = None
+        """m/s: speed by another sensor, `_SETTLED_NS` after the run began."""
+        self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
+        """Latest averages of that sensor, m/s."""
+        self._differences: deque[float] = deque(maxlen=_KEPT_DIFFERENCES)
+        """m/s: by how much that sensor has been faster."""
+        self._beyond = 0
+        """Number of consecutive averages that have differed from `_before`."""
+        self._gained, self._taken_ns = math.nan, 0
+        """Integral of the acceleration at the last sample, m/s, and its time, ns;"""
+        self._change = 0.0, 0.0
+        """and by how much it shows that the speed has risen and fallen since the run began, beyond doubt, m/s."""
+        self._usual_change = 0.0
+        """m/s: the largest such change in a run of a working sensor, by its last digit or by how rarely it measures."""
+        self._has_changed = False
+        """Whether it has shown the speed of this run to be stuck."""
+
+    def take(
+        self,
+        value: float,
+        t: int,
+        estimated: float,
+        other: float | None,
+        own: float | None = None,
+        gained: float = math.nan,
+    ) -> None:
+        """Take a sample with the estimated speed, and with averages of another sensor and of this one, m/s.
+
+        `gained`: integral of the acceleration along the car, m/s; NaN if it is not measured.
+        """
+        self._accumulate(t, gained, value == self.value)
+        self.is_stuck = self._is_stuck(value, t, estimated, other, own) or self._has_changed
+
+    def _accumulate(self, t: int, gained: float, is_repeated: bool) -> None:
+        """Find whether accelerometers show that the speed has changed in this run, by cumulative sums (CUSUM)."""
+        more, doubt = gained - self._gained, _DOUBT * (t - self._taken_ns) * 1e-9
+        self._gained, self._taken_ns = gained, t
+        most = max(self._change)
+        if not is_repeated:
+            if not self._has_changed:
+                self._usual_change = max(self._usual_change, most)
+            self._change, self._has_changed = (0.0, 0.0), False
+        elif not math.isnan(more):
+            rise, fall = self._change
+            self._change = max(0.0, rise + more - doubt), max(0.0, fall - more - doubt)
+            least = max(_GAINED, _OF_USUAL * self._usual_change)
+            self._has_changed |= most > least and self.repetitions >= _FEWEST and self.value != 0.0
+
+    def _is_stuck(
+        self, value: float, t: int, estimated: float, other: float | None, own: float | None
+    ) -> bool:
+        is_new = other is not None and (not self._others or other != self._others[-1])
+        if other is not None and is_new:
+            self._others.append(other)
+            if own is not None and t - self.begun_ns < _SETTLED_NS:
+                self._differences.append(other - own)
+        if value != self.value:
+            if (change := abs(value - self._last)) > ROUNDING:
+                self._digit = min(self._digit, change)
+            self._last = value
+            self.value, self.begun_ns, self.repetitions, self.estimated = value, t, 0, estimated
+            self._before, self._beyond = None, 0
+            return False
+        self.repetitions += 1
+        if other is not None and is_new and t - self.begun_ns > _SETTLED_NS:
+            if self._before is None:
+                self._before = other
+            least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
+            if not value:
+                # A sensor also reads zero while the car creeps; and a receiver's speed may be wrong for
+                # seconds between houses while the car stands.
+                least = max(least, _MOST_AT_ZERO)
+            self._beyond = self._beyond + 1 if abs(other - self._before) > least else 0
+        if self._beyond >= _IN_A_ROW:
+            return True
+        least = _CHANGED if value else max(_CHANGED, _MOST_AT_ZERO)
+        return self.repetitions >= _FEWEST and abs(estimated - self.estimated) > least
+
+    def _find_noise(self) -> float:
+        """1 σ of the other sensor's averages, m/s, apart from steady acceleration."""
+        a, d = list(self._others), list(self._differences)
+        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
+        middle = median(d) if d else 0.0
+        lasting = _PER_DISTANCE * median([abs(x - middle) for x in d]) if d else 0.0
+        return max(_PER_BEND * median(bends), lasting) if bends else math.inf
