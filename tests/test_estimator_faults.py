@@ -187,6 +187,14 @@ def test_without_torques_an_accelerometer_that_jumps_is_no_drive_force(slalom, o
     assert run.estimator.status()["restarts"] == 0
 
 
+@pytest.mark.parametrize("off", [0.35, pytest.param(-2.0, marks=pytest.mark.slow)])
+def test_a_roll_rate_that_jumps_does_not_turn_the_car(slalom, off):
+    run = Run(
+        prototype(), steps(spoil(slalom.measurements(gnss="conventional"), "imu.wx", lambda v, _: v + off))
+    )
+    check(run, slalom, {"sideslip": 0.3, "yaw": 0.5, "roll": 0.5})
+
+
 @pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_a_dead_lateral_accelerometer_does_not_move_the_car_aside(slalom, gnss):
     random = np.random.default_rng(4)

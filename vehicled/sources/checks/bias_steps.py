@@ -22,9 +22,11 @@ WATCHED = frozenset(_AXES)
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 """Fastest changes of a car's motion. m/s³: brakes take at least 0.09 s to build up 1.3 g. rad/s²: the tyres
 of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
-_LARGEST_FORCE, _LARGEST_RATE = 20.0, 0.3
-"""m/s²: range of usual accelerometers. rad/s: a larger step is found against wheels and steering, also if it is a
+_LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.3
+"""Ranges of usual sensors, m/s² and rad/s. Wheels and steering show a larger step of the yaw rate, also if it is a
 wrong sign."""
+_ABOUT_VERTICAL = 0.5
+"""Share of the yaw rate in an axis from which on it counts as one that measures this."""
 _SIGMAS = 6.0
 _KEPT = 10
 """Number of samples before a step, and after it, to each of which a straight line is fitted."""
@@ -186,6 +188,11 @@ class BiasSteps:
             (ACCELEROMETERS, None if imu is None else imu.accelerometers),
         ):
             for channel in channels:
+                if imu is not None and channel in GYROSCOPES:
+                    upward = abs(imu.R_imu_vehicle[GYROSCOPES.index(channel), 2])
+                    self._axes[channel].largest = (
+                        _LARGEST_YAW_RATE if upward > _ABOUT_VERTICAL else _LARGEST_RATE
+                    )
                 noise = math.inf if sensors is None else sensors.noise
                 self._axes[channel].margin = _SIGMAS * _DIFFERENCE * noise
         self._per_margin = [1.0 / axis.margin for axis in self._axes.values()]

@@ -131,7 +131,7 @@ class SpeedRun(Run):
         self._change = 0.0, 0.0
         """and by how much it shows that the speed has risen and fallen since the run began, beyond doubt, m/s."""
         self._usual_change = 0.0
-        """m/s: the largest such change in a run of a working sensor, by its last digit or by how rarely it measures."""
+        """m/s: the largest such change in a run of a working sensor, by its digits or by how rarely it measures."""
         self._has_changed = False
         """Whether it has shown the speed of this run to be stuck."""
 
