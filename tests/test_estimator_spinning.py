@@ -77,9 +77,9 @@ def test_an_identification_warns_of_a_car_that_its_filter_loses(is_lost, caplog)
             m.source,
             m.t,
             m.arrival,
-            {c: v * (0.5 if is_lost and m.t > 3e9 and c in wrong else 1.0) for c, v in m.values.items()},
+            {c: v * (0.3 if is_lost and m.t > 3e9 and c in wrong else 1.0) for c, v in m.values.items()},
         )
         for m in measurements
     ]
     survey(CAR, ScoredDrive(steps(changed), frozenset()))
-    assert ["loses the car at" in r.getMessage() for r in caplog.records] == [True] * is_lost
+    assert sum("loses the car at" in r.getMessage() for r in caplog.records) == is_lost

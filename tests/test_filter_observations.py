@@ -23,6 +23,7 @@ from vehicled.filter.settings import Unmodelled
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
+    CROSSFALL,
     DRIVE_FORCE,
     POSITION,
     STEERING_OFFSET,
@@ -63,7 +64,7 @@ AT_ANTENNA, IMU = (-0.4, 0.3, 1.1), (0.2, -0.15, 0.3)
 IN_CHART = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE)
 """The groups whose errors are those of the chart and of its rates, in their order."""
 SLOW = (
-    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT),
+    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT, CROSSFALL),
     *(
         GNSS.wander,
         GNSS.antenna,
@@ -78,7 +79,7 @@ SLOW = (
 )
 BY_OTHER_MEANS = {
     "gnss": (GNSS.latency, GNSS.velocity_latency),  # they change the time of the observation
-    "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
+    "imu_gyro": (GYRO_SCALE, ALIGNMENT, CROSSFALL),  # small rates count less
     "body_velocity": (SPEED_LATENCY,),  # slow changes count less
     "imu_accelerometer": (
         DRIVE_FORCE,
@@ -213,7 +214,7 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         "gnss.position": {"gnss_wander", "antenna", "gnss_latency"},
         "gnss.speed": {"antenna", "gnss_latency", "gnss_velocity_latency"},
         "gnss.course": {"antenna", "gnss_latency", "gnss_velocity_latency"},
-        "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
+        "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment", "crossfall"},
         # Errors of steering and tyres are observed only in the kinds that apply them to the simulated car.
         "imu.accel": {"accelerometer_bias", "accelerometer_scale", "imu_alignment", "unmodelled"},
         "vehicle.speed": {"speed_scale", "speed_latency"},

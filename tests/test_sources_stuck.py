@@ -351,3 +351,17 @@ def test_a_coarse_or_rarely_updated_speed_is_not_stuck_while_the_car_brakes(digi
 
 def test_a_steady_speed_on_a_known_slope_is_not_stuck():
     assert drive_with_acceleration(lambda t: 20.0, lambda t: 0.0, slope=2.0, known_slope=1.6) == []
+
+
+@pytest.mark.parametrize(("noise", "is_found"), [(0.05, True), (0.0, False)])
+@pytest.mark.parametrize("sent", [1, 3])
+def test_a_noisy_speed_that_repeats_itself_is_stuck_also_at_a_steady_speed(noise, is_found, sent):
+    """`sent`: how often a gateway sends each value. Without noise, a speed in digits may stay the same."""
+    random, check, found, value = np.random.default_rng(3), StuckChannels(1.5), [], 0.0
+    for k in range(400):
+        if k < 200 and k % sent == 0:
+            value = round(20.0 + 0.05 * min(k, 150) + noise * random.standard_normal(), 2)
+        if check.find(of_speed(k, value), 20.0):
+            found.append(k)
+    assert bool(found) == is_found
+    assert not found or 200 <= found[0] < 215 * sent**0.5

@@ -279,6 +279,7 @@ class Screening:
         if checks.may_step:
             if doubtful := self._steps.find(m, ahead, steering, slides):  # no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
+            self._stuck.gained.is_sound = not self._steps.present
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
         # While the car slides, the offsets of wheels and steering cannot be found.

@@ -34,6 +34,11 @@ _MOST_AT_ZERO = 2.0
 _GAINED, _OF_USUAL, _DOUBT = 0.3, 3.0, 0.6
 """A speed that repeats itself is stuck if accelerometers meanwhile show a change of more than this, m/s, and than
 this multiple of what is usual, after subtracting the possible error of slope and bias, m/s²."""
+_NOISY, _NOISY_REPETITIONS, _OF_USUAL_RUN, _NOISY_TIME_NS = 3.0, 10, 3, 100_000_000
+"""Noise in digits from which on a speed changes with nearly each sample; it is stuck after so many repetitions, as a
+multiple of its usual ones, and after so long."""
+_LATEST, _FEWEST_BEFORE = 32, 16
+"""Number of kept samples, and least number of those before a run that show the noise."""
 _GAP = 0.1
 """s: longest time between samples of the accelerometers."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
@@ -43,7 +48,7 @@ _PER_DISTANCE = math.sqrt(2.0) / 0.6745
 median."""
 
 
-class Run:
+class SampleRun:
     """A run of samples that are equal to the last bit."""
 
     __slots__ = ("begun_ns", "repetitions", "value")
@@ -70,6 +75,8 @@ class GainedSpeed:
 
     def reset(self) -> None:
         """Begin anew."""
+        self.is_sound = True
+        """Whether no step of a bias is subtracted: it may have been a change of the car's acceleration."""
         self._along_slope = 0.0
         self._total, self._t = math.nan, 0
 
@@ -82,17 +89,17 @@ class GainedSpeed:
         if self._ahead is None or ACCELEROMETERS[0] not in values:
             return
         dt, self._t = (t - self._t) * 1e-9, t
-        if not 0.0 < dt < _GAP:
+        if not (0.0 < dt < _GAP and self.is_sound):
             self._total, dt = 0.0, 0.0
         force = sum(share * values.get(c, 0.0) for share, c in zip(self._ahead, ACCELEROMETERS, strict=True))
         self._total += dt * (force - self._along_slope)
 
     def get(self, t: int) -> float:
         """The integral at about t (ns), m/s; NaN if it is not measured."""
-        return self._total if abs(t - self._t) < _GAP * 1e9 else math.nan
+        return self._total if self.is_sound and abs(t - self._t) < _GAP * 1e9 else math.nan
 
 
-class SpeedRun(Run):
+class SpeedRun(SampleRun):
     """A run of equal speeds, and the car's estimated speed at its beginning."""
 
     __slots__ = (
@@ -104,9 +111,11 @@ class SpeedRun(Run):
         "_gained",
         "_has_changed",
         "_last",
+        "_latest",
         "_others",
         "_taken_ns",
         "_usual_change",
+        "_usual_repetitions",
         "estimated",
         "is_stuck",
     )
@@ -134,6 +143,9 @@ class SpeedRun(Run):
         """m/s: the largest such change in a run of a working sensor, by its digits or by how rarely it measures."""
         self._has_changed = False
         """Whether it has shown the speed of this run to be stuck."""
+        self._latest: deque[float] = deque(maxlen=_LATEST)
+        self._usual_repetitions = 0
+        """Most repetitions in a run of a working sensor."""
 
     def take(
         self,
@@ -149,7 +161,20 @@ class SpeedRun(Run):
         `gained`: integral of the acceleration along the car, m/s; NaN if it is not measured.
         """
         self._accumulate(t, gained, value == self.value)
-        self.is_stuck = self._is_stuck(value, t, estimated, other, own) or self._has_changed
+        is_stuck = self._is_stuck(value, t, estimated, other, own)
+        self._latest.append(value)
+        self._has_changed |= self._is_too_quiet(t)
+        self.is_stuck = is_stuck or self._has_changed
+
+    def _is_too_quiet(self, t: int) -> bool:
+        """Whether a speed whose noise changed it with nearly every sample now repeats itself."""
+        number = self.repetitions
+        least = max(_NOISY_REPETITIONS, _OF_USUAL_RUN * self._usual_repetitions)
+        if number < least or t - self.begun_ns < _NOISY_TIME_NS or not self.value:
+            return False
+        before = list(self._latest)[:-number]
+        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(before, before[1:], before[2:], strict=False)]
+        return len(before) >= _FEWEST_BEFORE and _PER_BEND * median(bends) > _NOISY * self._digit
 
     def _accumulate(self, t: int, gained: float, is_repeated: bool) -> None:
         """Find whether accelerometers show that the speed has changed in this run, by cumulative sums (CUSUM)."""
@@ -159,6 +184,7 @@ class SpeedRun(Run):
         if not is_repeated:
             if not self._has_changed:
                 self._usual_change = max(self._usual_change, most)
+                self._usual_repetitions = max(self._usual_repetitions, self.repetitions)
             self._change, self._has_changed = (0.0, 0.0), False
         elif not math.isnan(more):
             rise, fall = self._change

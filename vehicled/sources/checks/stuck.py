@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from operator import eq, itemgetter
 
 from vehicled.messages import Measurement
-from vehicled.sources.checks.speed_run import ROUNDING, GainedSpeed, Run, SpeedRun
+from vehicled.sources.checks.speed_run import ROUNDING, GainedSpeed, SampleRun, SpeedRun
 from vehicled.sources.checks.turning import LEAST, TurnChange
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
@@ -67,7 +67,7 @@ class _Coarseness:
         self.repetitions = 0
 
 
-class _Axis(Run):
+class _Axis(SampleRun):
     """Samples of one axis of the IMU."""
 
     __slots__ = ("_digit", "_turning", "_turning_ns", "_usual", "is_fine")
@@ -107,7 +107,7 @@ class _Axis(Run):
         return not self._turning.take(t, speed, steering, means)
 
 
-class _Place(Run):
+class _Place(SampleRun):
     """A run of equal fixes, and the last digit of the positions."""
 
     __slots__ = ("_digits", "_last")

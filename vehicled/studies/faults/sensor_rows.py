@@ -11,6 +11,7 @@ from replay.faults import Fault, Freeze, Multiply, Offset, Silence
 from vehicled.studies.faults.drives import BEGIN
 from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, WAY_OFF, Make, Row
 from vehicled.studies.faults.signals import (
+    Dead,
     Displaced,
     Drifting,
     Exchanged,
@@ -239,6 +240,33 @@ SENSOR_ROWS: tuple[Row, ...] = (
         make=_more(2.0, "imu.ay"),
         culprits=("imu.accel",),
         refused=("imu.a",),
+    ),
+    Row(
+        name="accelerometer 8 m/s² off",
+        make=_more(8.0, "imu.ax"),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+    ),
+    Row(
+        name="lateral accelerometer dead",
+        make=_each(partial(Dead, channel="imu.ay", sigma=0.05)),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+    ),
+    Row(
+        name="roll rate 0.5 rad/s too large",
+        make=_more(0.5, "imu.wx"),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+    ),
+    Row(name="speed stuck", make=_stuck("vehicle.speed"), culprits=("vehicle.speed",)),
+    Row(
+        name="speed stuck, conventional",
+        make=_stuck("vehicle.speed"),
+        culprits=("vehicle.speed",),
+        receiver="conventional",
+        metres=1.5,
+        degrees=3.0,
     ),
     _accelerometer_drifts("accelerometer drifts by 0.5 m/s³", "imu.ax", 2.5),
     _accelerometer_drifts("lateral accelerometer drifts by 0.5 m/s³", "imu.ay", 5.0),

@@ -65,6 +65,14 @@ class Noisy(_Fault):
 
 
 @dataclass(kw_only=True)
+class Dead(Noisy):
+    """A channel has its noise alone, as an accelerometer whose proof mass is stuck."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        return super()._change({c: 0.0 if c == self.channel else v for c, v in values.items()}, since)
+
+
+@dataclass(kw_only=True)
 class Turned(_Fault):
     """The IMU is mounted with its axes rolled, pitched and yawed (rad) relative to those configured."""
 
