@@ -41,6 +41,7 @@ class Run:
         has_slid: bool = False,
     ):
         random, check = np.random.default_rng(5), BiasSteps(Imu())
+        self.check = check
         self.present: list[tuple[float, tuple[str, ...]]] = []
         self.errors: dict[str, list[tuple[float, float]]] = {}
         self.left_out = 0
@@ -210,3 +211,12 @@ def test_vibration_that_is_quiet_before_a_change_is_not_a_bias_step():
         at = round(5e6 * k)
         check.find(Measurement("imu", at, at, {"imu.ax": value}), SPEED, 0.0)
     assert not check.found
+
+
+def test_a_step_that_is_dropped_or_handed_over_before_new_samples_ends():
+    check = Run({"ay": lambda t: 2.0 if t > BEGINS else 0.0}).check
+    assert check.present == ["imu.ay"]
+    check.drop("imu.ay")
+    assert (check.present, check.found) == ([], [])
+    check.hand_over("imu.ay")
+    assert check.present == []

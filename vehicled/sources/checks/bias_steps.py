@@ -140,7 +140,8 @@ class _Axis:
     def _begin(self, samples: list[tuple[float, float]]) -> None:
         self.forget()
         self.before.extend(samples)
-        self.t, self.last = samples[-1]
+        if samples:
+            self.t, self.last = samples[-1]
 
     def hand_over(self) -> None:
         """Stop subtracting steps, and go on."""
@@ -272,6 +273,13 @@ class BiasSteps:
 
     def _find_present(self) -> None:
         self.present = [c for c, a in self._axes.items() if a.offset]
+
+    def drop(self, channel: str) -> None:
+        """Stop subtracting from a channel that does not measure any more: what seemed a step was none."""
+        self._axes[channel].offset = 0.0
+        self._axes[channel].forget()
+        self.found = [step for step in self.found if step.channel != channel]
+        self._find_present()
 
     def hand_over(self, channel: str) -> None:
         """Stop subtracting from a channel: the filter's bias has been set to its value since the step."""

@@ -315,6 +315,8 @@ class Screening:
         if checks.has_course:
             self._lateral.take(m, ahead)
             if self._lateral.wrong:
+                for channel in set(self._lateral.wrong).intersection(self._steps.present):
+                    self._steps.drop(channel)
                 refused = [c for c in m.values if c in self._lateral.wrong]
                 m = self._without(m, refused, "implausible") if refused else m
             jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
