@@ -182,7 +182,7 @@ class SpeedRun(SampleRun):
         self._gained, self._taken_ns = gained, t
         most = max(self._change)
         if not is_repeated:
-            if not self._has_changed:
+            if not self.is_stuck:
                 self._usual_change = max(self._usual_change, most)
                 self._usual_repetitions = max(self._usual_repetitions, self.repetitions)
             self._change, self._has_changed = (0.0, 0.0), False
