@@ -6,6 +6,7 @@ import math
 import pytest
 from estimator_rig import Drive, Run, prototype, rms, steps
 
+from vehicled.filter.settings import Unknowns
 from vehicled.simulation.hills import Hills
 from vehicled.simulation.scenario import Ground, find_scenario
 
@@ -16,7 +17,10 @@ FALL = 0.02
 def test_a_fall_of_all_roads_is_hardly_taken_for_a_rotation_of_the_imu(crossfall):
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=40.0)
     drive = Drive(dataclasses.replace(scenario, ground=Ground(hills=Hills(slope=0.0, crossfall=crossfall))))
-    run = Run(prototype(), steps(drive.measurements(gnss="rtk")))
+    car = prototype()
+    public = dataclasses.replace(car.filter.unknowns, crossfall=Unknowns().crossfall)
+    car = dataclasses.replace(car, filter=dataclasses.replace(car.filter, unknowns=public))
+    run = Run(car, steps(drive.measurements(gnss="rtk")))
     found = run.estimator.parameters()
     late = run.t > 30e9
     assert rms(run.error(drive, "roll")[late]) < math.radians(0.5)
