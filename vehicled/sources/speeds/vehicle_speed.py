@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 CHANNEL = "vehicle.speed"
 """And the kind of observation."""
 
-_CREEP = 0.01 / 3600.0**0.5
-"""1/√s: loads, warmth and slip of the tyres, from which most cars know their speed. With a constant scale, a
-speed that slowly went wrong by 0.3 m/s turned the car by 12°, against an RTK receiver and all other sensors."""
 SPEED_SCALE: ErrorStates[VehicleSpeed | None] = make_constant(
     "speed_scale",
     ("",),
     "–",
     "relative error of the car's own speed",
     sigma=lambda speed: None if speed is None else speed.scale,
-    density=lambda speed: 0.0 if speed is None else _CREEP**2,
 )
 SPEED_LATENCY: ErrorStates[VehicleSpeed | None] = make_latency(
     "speed_latency",
