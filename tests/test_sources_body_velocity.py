@@ -89,7 +89,7 @@ def test_an_optical_sensor_away_from_its_configured_place_is_found_where_it_is(a
     assert abs(found.value + ahead) < 4.0 * found.sigma < 0.2
     later = (run.t > 8.0 * SECOND) & (run.t < SECONDS * SECOND)
     assert np.degrees(rms(run.error(wrong_tyres(), "sideslip")[later])) < 0.3
-    assert np.hypot(run.error(wrong_tyres(), "x"), run.error(wrong_tyres(), "y"))[later].max() < 0.08
+    assert np.hypot(run.error(wrong_tyres(), "x"), run.error(wrong_tyres(), "y"))[later].max() < 0.06
 
 
 def test_an_optical_sensor_that_shifts_is_named_and_does_not_move_the_estimate():

@@ -307,7 +307,7 @@ class MeasurementUpdates:
         """All sources wait for their first measurement again; counters stay."""
         for health in self.health.values():
             health.restart()
-        self.is_sliding, self.outvoted_ns = False, -math.inf
+        self.is_sliding, self.outvoted_ns, self.outvoted_by = False, -math.inf, 0.0
         self._outvoted = OutvotedSpeed()
 
     def clear_failures(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
@@ -163,7 +163,7 @@ class SpeedRun(SampleRun):
         self._accumulate(t, gained, value == self.value)
         is_stuck = self._is_stuck(value, t, estimated, other, own)
         self._latest.append(value)
-        self._has_changed |= self._is_too_quiet(t)
+        self._has_changed = self._has_changed or self._is_too_quiet(t)
         self.is_stuck = is_stuck or self._has_changed
 
     def _is_too_quiet(self, t: int) -> bool:
@@ -173,8 +173,7 @@ class SpeedRun(SampleRun):
         if number < least or t - self.begun_ns < _NOISY_TIME_NS or not self.value:
             return False
         before = list(self._latest)[:-number]
-        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(before, before[1:], before[2:], strict=False)]
-        return len(before) >= _FEWEST_BEFORE and _PER_BEND * median(bends) > _NOISY * self._digit
+        return len(before) >= _FEWEST_BEFORE and _find_noise(before) > _NOISY * self._digit
 
     def _accumulate(self, t: int, gained: float, is_repeated: bool) -> None:
         """Find whether accelerometers show that the speed has changed in this run, by cumulative sums (CUSUM)."""
@@ -224,8 +223,13 @@ class SpeedRun(SampleRun):
 
     def _find_noise(self) -> float:
         """1 σ of the other sensor's averages, m/s, apart from steady acceleration."""
-        a, d = list(self._others), list(self._differences)
-        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
+        d = self._differences
         middle = median(d) if d else 0.0
         lasting = _PER_DISTANCE * median([abs(x - middle) for x in d]) if d else 0.0
-        return max(_PER_BEND * median(bends), lasting) if bends else math.inf
+        return max(_find_noise(list(self._others)), lasting)
+
+
+def _find_noise(numbers: Sequence[float]) -> float:
+    """1 σ of the white noise of numbers, apart from a steady change; infinite for less than three."""
+    bends = [abs(x - 2.0 * y + z) for x, y, z in zip(numbers, numbers[1:], numbers[2:], strict=False)]
+    return _PER_BEND * median(bends) if bends else math.inf

@@ -395,10 +395,8 @@ class ImuSource(Source[Imu]):
     def _find_drift(self, found: Sequence[float]) -> None:
         """Widen biases of accelerometers that drift, by the means that the statistics have found."""
         bias = complex(found[13], found[12])
-        if (
-            by := self.updates.outvoted_by
-        ):  # the estimated speed has followed the accelerometer away from others
-            self.updates.outvoted_by = 0.0
+        by, self.updates.outvoted_by = self.updates.outvoted_by, 0.0
+        if by:  # the estimated speed has followed the accelerometer away from the measured ones
             self._doubt_axis(0, by)
             self._drift.note(0, by, OUTVOTED_FOR, bias)
         if not any(map(self.updates.is_active, COURSES)):
