@@ -196,6 +196,21 @@ def test_noise_of_a_conventional_receiver_is_not_a_jump():
     assert run(rate=10.0, noise=0.1 / 6.2, speed=6.2, amplitude=0.0, seconds=150.0) == []
 
 
+def test_noise_of_courses_at_low_speed_is_no_jump_once_the_car_is_fast():
+    """0.1 m/s of noise are 0.017 rad of course at 6 m/s, and 0.005 rad at 20 m/s: both belong to a difference."""
+    found = []
+    for seed in range(60):
+        random, check = np.random.default_rng(seed), CourseConsistency(prototype().sensors.imu, None)
+        check.set_bias((0.0, 0.0, 0.0), 0.0002)
+        for k in range(500):
+            at, speed = 10_000_000 * k, min(5.5 + 0.03 * k, 20.0)
+            check.take(Measurement("imu", at, at, dict.fromkeys(("imu.wx", "imu.wy", "imu.wz"), 0.0)), speed)
+            if k % 20 == 0:
+                values = {"gnss.course": 1.0 + 0.1 / speed * random.standard_normal(), "gnss.s_acc": 0.1}
+                found.append(check.take(Measurement("gnss", at, at + 50_000_000, values), speed))
+    assert [jump for jump in found if jump is not None] == []
+
+
 def test_a_course_without_speed_is_not_compared() -> None:
     """As when the filter restarts in a bend."""
     check = CourseConsistency(prototype().sensors.imu, None)

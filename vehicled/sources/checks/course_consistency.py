@@ -32,10 +32,9 @@ _LARGE = 2.0
 """Multiple of that difference from which it is large."""
 _AGREEING = 0.5
 """Share of the bound up to which gyroscope and course agree."""
-_SIGMAS = 4.0 * math.sqrt(2.0)
-"""Standard deviations of one course by which the difference of two courses may be wrong."""
-_DOUBTED_SIGMAS = 3.0 * math.sqrt(2.0)
-"""Standard deviations of one course by which the largest of many differences usually is wrong."""
+_SIGMAS, _DOUBTED_SIGMAS = 4.0, 3.0
+"""Standard deviations by which the difference of two courses may be wrong, and by which the largest of many
+differences usually is."""
 _BIAS_SIGMAS = 3.0
 """Standard deviations by which the bias may be wrong."""
 _LATENCY, _REAR, _SLIP = 0.12, 1.5, 0.006
@@ -78,6 +77,8 @@ class _Place(NamedTuple):
     """rad/s"""
     sigma: float
     """1 σ of the bias, rad/s."""
+    noise: float
+    """1 σ of the course, rad: the slower the car, the larger."""
 
 
 class CourseConsistency:
@@ -196,30 +197,36 @@ class CourseConsistency:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         # The faster a car turns at the same rate, the further its rear swings out.
         slip = _REAR / ahead - _SLIP * ahead
-        now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma)
-        bound = max(_BOUND, _SIGMAS * noise / ahead)
-        per_rate, most, since = _LATENCY + max(_REAR / ahead, _SLIP * ahead), -math.inf, now
-        steepest, least = 0.0, _AGREEING * bound
+        now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead)
+        per_rate = _LATENCY + max(_REAR / ahead, _SLIP * ahead)
+        most, since, steepest = -math.inf, now, 0.0
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
             usual = _SHARE * abs(angle - place.angle) + per_rate * abs(rate - place.rate)
             usual += abs(place.rate * (slip - place.slip))
             beyond = abs(gained) - usual - _BIAS_SIGMAS * place.sigma * dt
-            if beyond > most:
-                most, since = beyond, place
-            if beyond > least and beyond > steepest * dt:
+            bound = _calc_bound(now, place)
+            if beyond > most * bound:
+                most, since = beyond / bound, place
+            if beyond > _AGREEING * bound and beyond > steepest * dt:
                 steepest = beyond / dt
         kept.append(now)
         while t - kept[0].t > _WINDOW:
             kept.popleft()
-        lasts, self._is_beyond = self._is_beyond, most > bound
-        self.agrees = most < _AGREEING * bound
-        followed = now.free - since.free
-        self.apart = max(0.0, min(most, abs(followed)) - _DOUBTED_SIGMAS * noise / ahead)
+        lasts, self._is_beyond = self._is_beyond, most > 1.0
+        self.agrees = most < _AGREEING
+        followed, bound = now.free - since.free, _calc_bound(now, since)
+        by_noise = _DOUBTED_SIGMAS * math.hypot(now.noise, since.noise)
+        self.apart = max(0.0, min(most * bound, abs(followed)) - by_noise)
         if not (lasts and self._is_beyond and t > self._again):
             return None
         dt = t - since.t
         angle = apart - since.apart - since.bias * dt
         rate = math.copysign(max(abs(angle) / dt, steepest), angle)
         return BiasJump(angle, dt, followed, rate, abs(followed) > _LARGE * bound)
+
+
+def _calc_bound(one: _Place, other: _Place) -> float:
+    """rad: usual difference of what two places have of gyroscope and course."""
+    return max(_BOUND, _SIGMAS * math.hypot(one.noise, other.noise))
