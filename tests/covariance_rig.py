@@ -22,8 +22,17 @@ COMPONENTS = 3
 class Dense:
     """A compiled covariance whose F, Q and observations are all inputs."""
 
-    def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = (), considered: Sequence[int] = ()):
-        """`considered`: states that some observations do not correct."""
+    def __init__(
+        self,
+        n: int,
+        coupling: tuple[tuple[int, int], ...] = (),
+        considered: Sequence[int] = (),
+        correlated: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        """`coupling`, `correlated`: places of F and of Q beside the diagonal; values in `coupled`, `q_coupled`.
+
+        `considered`: states that some observations do not correct.
+        """
         program = Program(Graph())
         kernels = CovarianceKernels(program, n, COMPONENTS)
         diagonal, coupled = program.array("diagonal", n), program.array("coupled", max(len(coupling), 1))
@@ -31,7 +40,9 @@ class Dense:
         for (i, j), value in zip(coupling, coupled, strict=False):
             rows[i][j] = value
         (count,) = program.array("count", 1)
-        propagate, places = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
+        noise = {(i, i): q for i, q in enumerate(program.array("q", n))}
+        noise |= zip(correlated, program.array("q_coupled", max(len(correlated), 1)), strict=False)
+        propagate, places = kernels.propagate(rows, noise, [(count, count + 1.0)])
         given = program.array("given", COMPONENTS * n)
         predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
         observations, gated, considering = [], [], []

@@ -10,6 +10,8 @@ from vehicled.filter.covariance import MISSING
 
 KINDS = [(2, ()), (7, ((0, 3), (1, 0), (2, 6))), (9, ((0, 4), (3, 4), (7, 8)))]
 """Numbers of states, and places of off-diagonal elements of F."""
+CORRELATED = (0, 1), (0, 4), (1, 4), (5, 6)
+"""Places of elements of Q above the diagonal."""
 
 
 dense = lru_cache(Dense)
@@ -17,7 +19,7 @@ dense = lru_cache(Dense)
 
 @pytest.mark.parametrize(("n", "coupling"), KINDS)
 def test_loops_compute_the_same_as_the_expressions_of_their_kernels(n, coupling):
-    filter, rng = Dense(n, coupling), np.random.default_rng(n)
+    filter, rng = Dense(n, coupling, correlated=CORRELATED if n > 2 else ()), np.random.default_rng(n)
     assert len(filter.program.replaced) == 2 + 2 * COMPONENTS + COMPONENTS * (1 + 2 * COMPONENTS)
     for kernel in filter.program.replaced:
         filter.randomise(rng)
@@ -43,6 +45,22 @@ def test_prediction_is_f_p_ft_with_half_the_noise_before_and_half_after(n, coupl
     )
     assert not filter.errors.x.any()
     assert filter.view("count")[0] == count + 1
+
+
+def test_noise_of_two_states_can_be_correlated():
+    rng, (n, coupling) = np.random.default_rng(5), KINDS[1]
+    filter = dense(n, coupling, correlated=CORRELATED)
+    filter.errors.matrix = p = random_covariance(rng, n)
+    diagonal = filter.view("q")[:] = rng.uniform(1, 2, n)
+    q = np.diag(diagonal)
+    for k, (i, j) in enumerate(CORRELATED):
+        q[i, j] = q[j, i] = filter.view("q_coupled")[k] = rng.uniform(-0.5, 0.5)
+    f = np.eye(n)
+    for k, place in enumerate(coupling):
+        f[place] = filter.view("coupled")[k] = rng.normal()
+    filter.view("diagonal")[:] = 1.0
+    filter.propagate()
+    assert filter.errors.matrix == pytest.approx(f @ (p + q / 2) @ f.T + q / 2, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

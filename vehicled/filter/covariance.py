@@ -29,6 +29,9 @@ MISSING = 1e30
 Row = Mapping[int, "Atom"]
 """A sparse row: values by index of the state."""
 
+Place = tuple[int, int]
+"""Row and column."""
+
 
 class Past(Protocol):
     """Keeps the past of a filter for late observations; `LateObservations` describes each method."""
@@ -64,7 +67,7 @@ class CovarianceKernels:
     def __init__(self, program: Program, size: int, components: int) -> None:
         """`components`: of the largest observation."""
         self.program, self._graph, self.size, self.components = program, program.graph, size, components
-        self.p: dict[tuple[int, int], Atom] = {}
+        self.p: dict[Place, Atom] = {}
         packed = iter(program.array("covariance", size * (size + 1) // 2))
         for i in range(size):
             for j in range(i, size):
@@ -87,7 +90,6 @@ class CovarianceKernels:
         self._crossed = program.array("crossed", components * size)
         self._expected = program.array("expected", components * (components + 1) // 2)
         program.array("mixing", components * (components - 1) // 2)
-        self._half_noise = program.array("half_noise", size)
         self._loops = CovarianceLoops(program, size)
         for m in range(1, components + 1):
             program.texts.append(self._loops.weigh(f"weigh{m}", m, self._factorise(m)))
@@ -111,21 +113,20 @@ class CovarianceKernels:
         return total
 
     def propagate(
-        self, transition: Sequence[Row], noise: Sequence[Atom], also: Sequence[tuple[Atom, Atom]]
-    ) -> tuple[KernelHandle, list[tuple[int, int]]]:
+        self, transition: Sequence[Row], noise: Mapping[Place, Atom], also: Sequence[tuple[Atom, Atom]]
+    ) -> tuple[KernelHandle, list[Place]]:
         """Kernel `propagate_covariance`: P ← F (P + Q/2) Fᵀ + Q/2; x ← 0; F into `transition`.
 
         Half of the noise of a step comes before it, half after.
-
         Returns row and column of each element of the array `transition`, beside which F is zero.
 
-        `transition`: F by rows; `noise`: diagonal of Q; `also`: further (symbol, value) to be stored with it.
+        `transition`: F by rows; `noise`: Q, its diagonal, then what is not zero above it; `also`: further (symbol,
+        value) to be stored with it.
         """
         n, g = self.size, self._graph
-        half = [0.5 * q for q in noise]
-        before = {
-            (i, j): self.p[i, j] + half[i] if i == j else self.p[i, j] for i in range(n) for j in range(n)
-        }
+        half = {place: 0.5 * q for place, q in noise.items()}
+        both = half | {(j, i): q for (i, j), q in half.items()}
+        before = {place: p + both[place] if place in both else p for place, p in self.p.items()}
         # F P first, then (F P) Fᵀ: fewer operations than both at once.
         fp = [
             [calc_dot(g, row.values(), [before[a, j] for a in row]) for j in range(n)] for row in transition
@@ -134,7 +135,7 @@ class CovarianceKernels:
         for i in range(n):
             for j in range(i, n):
                 value = calc_dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
-                stores.append((self.p[i, j], value + half[i] if i == j else value))
+                stores.append((self.p[i, j], value + half[i, j] if (i, j) in half else value))
         program = self.program
         places = [(i, j) for i, row in enumerate(transition) for j in sorted(row)]
         array = program.array("transition", len(places))
@@ -143,8 +144,10 @@ class CovarianceKernels:
         read = program.kernel("transition", elements)
         kept = [i for i, row in enumerate(transition) if list(row.items()) == [(i, g.one)]]
         program.array("moved_rows", (n - len(kept)) * n)
-        add = program.kernel("plant_noise", [*zip(self._half_noise, half, strict=True), *also])
-        text = self._loops.propagate(kernel.name, [sorted(row) for row in transition], kept, (read, add))
+        added = zip(program.array("half_noise", len(half)), half.values(), strict=True)
+        add = program.kernel("plant_noise", [*added, *also])
+        columns, coupled = [sorted(row) for row in transition], [*half][n:]
+        text = self._loops.propagate(kernel.name, columns, kept, (read, add), coupled)
         program.replace(kernel, text)
         return kernel, places
 
@@ -223,7 +226,7 @@ class CovarianceKernels:
     def whiten(
         self,
         crossed: Sequence[Sequence[Atom]],
-        expected: Mapping[tuple[int, int], Atom],
+        expected: Mapping[Place, Atom],
         innovations: Sequence[Atom],
         more: Sequence[Atom],
     ) -> list[tuple[Atom, Atom]]:
@@ -243,11 +246,8 @@ class CovarianceKernels:
         return stores
 
     def _decorrelate(
-        self,
-        expected: Mapping[tuple[int, int], Atom],
-        innovations: Sequence[Atom],
-        more: Sequence[Atom],
-    ) -> tuple[dict[tuple[int, int], Atom], list[tuple[Atom, Atom]]]:
+        self, expected: Mapping[Place, Atom], innovations: Sequence[Atom], more: Sequence[Atom]
+    ) -> tuple[dict[Place, Atom], list[tuple[Atom, Atom]]]:
         """L of S = H P Hᵀ + R = L D Lᵀ; and stores for ν and S, without `white`."""
         m, total, s = len(innovations), self._graph.zero, dict(expected)
         for k in range(m):

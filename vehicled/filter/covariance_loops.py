@@ -162,13 +162,18 @@ class CovarianceLoops:
         return code.text
 
     def propagate(
-        self, name: str, rows: Sequence[Sequence[int]], kept: Collection[int], prepare: Sequence[KernelHandle]
+        self,
+        name: str,
+        rows: Sequence[Sequence[int]],
+        kept: Collection[int],
+        prepare: Sequence[KernelHandle],
+        coupled: Sequence[tuple[int, int]],
     ) -> str:
         """P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
 
         `rows`: columns of the nonzero elements, by row of F; `kept`: rows that equal those of the identity.
         `prepare`: kernels that write those elements, one after the other, into `transition`, and Q/2 into
-        `half_noise`.
+        `half_noise`: its diagonal, then the elements `coupled` above it.
         """
         code = ArrayLoops(self._program, name)
         n, x, f, moved = self._size, *map(code.place, ("x", "transition", "moved_rows"))
@@ -176,7 +181,7 @@ class CovarianceLoops:
             code.call(kernel)
         diagonal = code.table(self._diagonal)
         code.clear(x, x + n)
-        self._add_noise(code, diagonal)
+        self._add_noise(code, diagonal, coupled)
         active = [i for i, row in enumerate(rows) if i not in kept]
         row_of, columns = code.table(active), code.table([j for row in rows for j in row])
         begins = [sum(map(len, rows[:i])) for i in active]
@@ -204,7 +209,7 @@ class CovarianceLoops:
         code.store(terms.carried[0], code.sum(begin, row_of(others.index)))
         code.end(others)
         code.end(changing, code.sum(source, n))
-        self._add_noise(code, diagonal)
+        self._add_noise(code, diagonal, coupled)
         return code.text
 
     def _store_moved(self, code: ArrayLoops, count: int, row_of: Table, diagonal: Table) -> None:
@@ -222,13 +227,16 @@ class CovarianceLoops:
         )
         code.end(changing, code.sum(source, n))
 
-    def _add_noise(self, code: ArrayLoops, diagonal: Table) -> None:
+    def _add_noise(self, code: ArrayLoops, diagonal: Table, coupled: Sequence[tuple[int, int]]) -> None:
         """P ← P + Q/2."""
         p, half = code.place("covariance"), code.place("half_noise")
         states = code.begin(0, self._size)
         place = code.sum(diagonal(states.index), p)
         code.store(code.add(code.load(place), code.load(code.sum(states.index, half))), place)
         code.end(states)
+        for k, (i, j) in enumerate(coupled, self._size):
+            element = p + self._diagonal[i] + j - i
+            code.store(code.add(code.load(element), code.load(half + k)), element)
 
     def _begin_of_row(self, code: ArrayLoops, i: str, diagonal: Table) -> str:
         """Place where element 0 of row i would be: element j is j places further."""

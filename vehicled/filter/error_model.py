@@ -19,6 +19,7 @@ from vehicled.filter.error_dynamics import (
 from vehicled.filter.factors import calc_share
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
+from vehicled.filter.plant_noise import ErrorNoise
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import (
@@ -45,7 +46,7 @@ from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.loop import Call, Routine
 from vehicled.symbolic.program import KernelHandle, Program, RoutineHandle
-from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, LEFT, POSE, YAW
+from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import add_sensor_models
 
@@ -81,8 +82,7 @@ class ErrorModel:
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
         self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
-        self.density = program.array("density", len(states))
-        (self._per_speed,) = program.array("lateral_per_speed", 1)
+        self.noise = ErrorNoise(program, states, self.forces)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
         self._processes = {
             g.name: program.array(f"{PROCESS}{g.name}", 1 + len(g.elements)) for g in states.fading
@@ -204,7 +204,9 @@ class ErrorModel:
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
             linear = self.program.kernel("linear", [*stores, *kept])
             return self.program.sequence("propagate", self._read_state, tyres, linear)
-        noise = [h * self.calc_density(i, self.now) + lost[i] for i in range(n)]
+        noise = self.noise.calc_covariance(h, self.now)
+        for i, more in enumerate(lost):
+            noise[i, i] = noise[i, i] + more
         covariance, self._places = self._covariance.propagate(transition, noise, kept)
         return self.program.sequence("propagate", self._read_state, tyres, covariance)
 
@@ -214,20 +216,6 @@ class ErrorModel:
         whole = Routine("whole_step", step.arguments, (Call(adjust), *step.body, Call(propagate)))
         self.program.routines.append(whole)
         return whole.handle
-
-    def calc_density(self, i: int, pose: Sequence[Atom]) -> Atom:
-        """Spectral density of the white noise on a state, at a pose.
-
-        That of the lateral velocity grows with the speed, unless the unmodelled force is a state that acts on the
-        car. That of wheel slip grows with the speed while it is low: on sticking tyres wheels only roll.
-        """
-        density, ahead, left = self.density[i], pose[AHEAD], pose[LEFT]
-        if i in self.states.places(WHEEL_SLIP):
-            return density * calc_free_share(self.g, ahead, left)
-        if self.forces or i != self.states.index(VELOCITY, "left"):
-            return density
-        root = self.g.sqrt(density) + self._per_speed * self.g.abs(ahead)
-        return root * root
 
     # -- observations --------------------------------------------------------------------------------------
 
@@ -350,7 +338,7 @@ class ErrorModel:
             by_rate = drift.get(self.pairs + k, g.zero)
             row[k] = jacobian[k] - age * drift.get(k, g.zero)
             row[self.pairs + k] = jacobian[CHART_PAIRS + k] - age * by_rate
-            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose) * third)
+            late = late + by_rate * by_rate * (self.noise.calc_density(self.pairs + k, self.pose) * third)
         return {k: a for k, a in row.items() if a is not g.zero}, late
 
     def wheel_angle(self, k: int) -> tuple[Atom, dict[int, Atom]]:
@@ -483,7 +471,7 @@ class ErrorModel:
 
         Noise of Gauss–Markov slow errors is not included, but that of the suspensions is, as points move them.
         """
-        values = [self.calc_density(i, self.now) for i in range(len(self.states))]
+        values = [self.noise.calc_density(i, self.now) for i in range(len(self.states))]
         for group in (g for g in SUSPENSION if g in self.states):
             time, *sigmas = self._processes[group.name]
             for i, sigma in zip(self.states.places(group), sigmas, strict=True):

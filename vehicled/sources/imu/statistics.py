@@ -126,7 +126,7 @@ class _Builder:
         (self.now,) = program.array("imu.now", 1)
         self.added = program.array("imu.added", len(NOTHING))
         sample = program.kernel("imu.sample", self._take_sample())
-        self.yaw_density = model.density[model.states.index(ANGULAR_RATE, "yaw")]
+        self.yaw_density = model.noise.densities[model.states.index(ANGULAR_RATE, "yaw")]
         more = self.least_turning + self.turning.density
         program.kernel("imu.configure", [(self.yaw_density, more)])
         rates = program.kernel("imu.rates", self._take_rates())
