@@ -61,7 +61,6 @@ def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
     monkeypatch.setattr(reference, "bench_reference", lambda *_: compared)
     monkeypatch.setattr(instances, "bench_instances", lambda *_: side_by_side)
     monkeypatch.setattr(drive, "simulate", lambda *_: ([], None))
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # restored after the test; the command sets it
     assert main(["bench", "step", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == found[0] | compared | {"instances": side_by_side}

@@ -281,7 +281,6 @@ def test_a_problem_that_no_step_solves_is_marked_as_not_met():
 
 def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
     monkeypatch.setattr(benchmarks, "bench_mechanisms", lambda *_: found[0])
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # restored after the test; the command sets it
     assert main(["bench", "mechanisms", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == found[0]

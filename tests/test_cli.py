@@ -273,6 +273,15 @@ def test_version_is_printed(capsys):
     assert capsys.readouterr().out == f"vehicled {__version__}\n"
 
 
+@pytest.mark.parametrize(("given", "threads"), [(None, "1"), ("2", "2")])
+def test_linear_algebra_has_one_thread_unless_the_environment_says_otherwise(monkeypatch, given, threads):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    assert main(["--version"]) == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == threads
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"]])
 def test_help_imports_nothing_heavy(arguments):
     script = (

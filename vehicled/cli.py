@@ -118,6 +118,9 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
+    # Before NumPy loads its library, also for processes that are started: on matrices of a hundred rows and more its
+    # threads wait for each other, and beside other programs that takes up to a thousand times as long as one thread.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):

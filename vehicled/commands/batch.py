@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,8 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each log and configuration; 1 if one has an error. Raises UsageError, RunError."""
-    # One thread for each process: set before NumPy loads its library, also for processes that are started.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _check_outputs(args)
     jobs = _list_jobs(args)
     for name, configuration in {job.config: job.configuration for job in jobs}.items():

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
@@ -40,7 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each fault, drive and seed; 1 if one misses a limit. Raises UsageError."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.jobs.run import run_jobs
     from vehicled.studies.faults import drives, rows, runs, tables

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the study of a suspension or of a car; returns the exit status. Raises UsageError."""
-    # One thread for each process: set before NumPy loads its library, also for processes that are started.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.terminal.output_files import check_folder
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -140,8 +139,6 @@ def _listed(choice: Iterable[Any]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print, and draw if asked, a row for each filter in each set-up; returns the exit status."""
-    # One thread for each process: set before NumPy loads its library, also for processes that are started.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
     from vehicled.jobs.ledger import Ledger

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import json
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print modes, costs, and errors if asked; returns the exit status."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.configuration import load_configuration
     from vehicled.simulation.scenario import find_scenario
     from vehicled.studies.benchmarks import wheel_points

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -100,8 +99,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each case, receiver, estimator and seed; returns the exit status. Raises UsageError."""
-    # One thread for each process: set before NumPy loads its library, also for processes that are started.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.studies.patterns import choose
     from vehicled.studies.robustness.limits import find_all_misses

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from typing import Any
 
 from vehicled.studies.benchmarks.peers import PEERS
@@ -22,8 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what model and filter steps cost on this machine, µs; returns the exit status."""
-    # One thread for the dense solver, as for everything else: set before NumPy loads its library.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant

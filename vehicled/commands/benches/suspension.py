@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,8 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each plant and road; returns the exit status. Raises UsageError."""
-    # One thread for each process: set before NumPy loads its library, also for processes that are started.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.jobs.run import run_jobs
     from vehicled.studies.robustness.suspension import ROADS, SuspensionJob, list_plants, run_job
     from vehicled.terminal.progress import Progress
