@@ -147,6 +147,16 @@ def test_equal_expressions_are_one_atom():
     assert program.kernels[kernel].operations() == {"mul": 1, "add": 1, "sin": 1}
 
 
+def test_a_jacobian_has_the_derivatives_that_are_not_zero_by_their_place():
+    g = Graph()
+    x, y, z = g.symbol("x"), g.symbol("y"), g.symbol("z")
+    found = g.jacobian([x * y, g.sin(z), g.constant(2.0)], [x, y, z])
+    assert list(found) == [(0, 0), (0, 1), (1, 2)]
+    assert found[0, 0] is y
+    assert found[0, 1] is x
+    assert found[1, 2] is g.cos(z)
+
+
 def test_the_first_name_of_an_intermediate_result_is_kept():
     g = Graph()
     x, y = g.symbol("x"), g.symbol("y")

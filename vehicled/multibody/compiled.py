@@ -87,7 +87,7 @@ class CompiledMechanism:
         self.angle_form = angle_form
         self.model = model = build_model(description, angle_form, width)
         program, system = model.program, model.system
-        step = build_step(model)
+        self.step = step = build_step(model)
         self.kernels = add_kernels(program, model, step.multipliers)
         self._results = {extend: extend(program, model) for extend in extensions}
         program.store("parameters", list(model.symbols.values()))
@@ -105,7 +105,6 @@ class CompiledMechanism:
         code = compile_program(program, (step.routine,), optimisation=optimisation).functions
         self.functions = code.kernels
         """Functions that take the address of a workspace."""
-        self.routine = step.routine
         self.ali3p_step: StepFunction = code.routine(step.routine.handle)
 
     def result(self, extension: Callable[[Program, Model], Result]) -> Result:
@@ -129,12 +128,7 @@ def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> 
         return program.kernel(name, zip(program.array(name, len(values)), values, strict=True))
 
     def derivatives(values: Sequence[Atom], by: str) -> dict[tuple[int, int], Atom]:
-        return {
-            (i, k): graph.derivative(value, getattr(c, by))
-            for i, value in enumerate(values)
-            for k, c in enumerate(coordinates)
-            if value.depends & getattr(c, by).depends
-        }
+        return graph.jacobian(values, [getattr(c, by) for c in coordinates])
 
     rows = system.constraint_jacobian()
     velocity, acceleration = system.constraint_rates()

@@ -38,13 +38,9 @@ def add_equations(program: Program, model: Model) -> None:
     rates = zip(*((c.q, c.qd, c.qdd) for c in system.coordinates), strict=True)
     stores: list[tuple[Atom, Atom]] = []
     for name, symbols in zip(UNKNOWNS, (*rates, multipliers), strict=True):
-        entries = {
-            i * len(symbols) + k: graph.derivative(e, x)
-            for i, e in enumerate(residual)
-            for k, x in enumerate(symbols)
-            if e.depends & x.depends
-        }
-        kept = {place: e for place, e in entries.items() if e is not graph.zero}
-        places = program.sparse_array(f"residual_by_{name}", len(residual) * len(symbols), list(kept))
+        n = len(symbols)
+        entries = graph.jacobian(residual, symbols)
+        kept = {i * n + k: e for (i, k), e in entries.items() if e is not graph.zero}
+        places = program.sparse_array(f"residual_by_{name}", len(residual) * n, list(kept))
         stores += zip(places, kept.values(), strict=True)
     program.kernel("tangent", stores)

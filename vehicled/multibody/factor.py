@@ -25,21 +25,26 @@ def elimination_order(pattern: Iterable[Pair], unknowns: Iterable[Coordinate]) -
     # The same sets as bits of integers: each of a car's 200 unknowns has up to a hundred neighbours.
     bit = {c: 1 << k for k, c in enumerate(left)}
     bits = {c: sum(bit[b] for b in near) for c, near in neighbours.items()}
+    fills: dict[Coordinate, tuple[int, int]] = {}
+
+    def fill(c: Coordinate) -> tuple[int, int]:
+        if c not in fills:
+            # A neighbour is not in its own set; this is no missing pair.
+            missing = sum((bits[c] & ~bits[a]).bit_count() - 1 for a in neighbours[c])
+            fills[c] = missing, len(neighbours[c])
+        return fills[c]
+
     order = []
     while left:
         rank = max(c.rank for c in left)
-
-        def fill(c: Coordinate) -> tuple[int, int]:
-            # A neighbour is not in its own set; this is no missing pair.
-            missing = sum((bits[c] & ~bits[a]).bit_count() - 1 for a in neighbours[c])
-            return missing, len(neighbours[c])
-
         best = min((c for c in left if c.rank == rank), key=fill)
         near = neighbours.pop(best)
         for a in near:
             neighbours[a].discard(best)
             neighbours[a] |= near - {a, best}
             bits[a] = (bits[a] | bits[best]) & ~(bit[a] | bit[best])
+        for c in near.union(*(neighbours[a] for a in near)):
+            fills.pop(c, None)
         left.remove(best)
         order.append(best)
     return order

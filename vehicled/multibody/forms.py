@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from vehicled.multibody.ali3p import Ali3pStep
 from vehicled.multibody.building import AngleForm, build_model, build_step
 from vehicled.multibody.description import Description
 from vehicled.multibody.equations import make_residual
 from vehicled.multibody.joints import add_angle
-from vehicled.multibody.model import MechanismError
+from vehicled.multibody.model import MechanismError, Model
+from vehicled.symbolic.graph import Atom
 
 Form = Literal["natural", "relative"]
 FORMS: tuple[Form, ...] = ("natural", "relative")
@@ -40,13 +43,22 @@ class FormCounts:
         return self.step + (_FUNCTION - 1) * self.functions
 
 
-def count_forms(description: Description, angle_form: AngleForm = add_angle) -> dict[Form, FormCounts | str]:
-    """Counts of each form, or the reason why it is impossible. Raises MechanismError if no form is possible."""
+def count_forms(
+    description: Description, angle_form: AngleForm = add_angle, built: FormCounts | None = None
+) -> dict[Form, FormCounts | str]:
+    """Counts of each form, or the reason why it is impossible. Raises MechanismError if no form is possible.
+
+    `built`: counts of the description's own form, if they are known.
+    """
     found: dict[Form, FormCounts | str] = {}
     failure = None
     for form in FORMS:
+        if built is not None and form == description.coordinates:
+            found[form] = built
+            continue
         try:
-            found[form] = _count(replace(description, coordinates=form), angle_form)
+            model = build_model(replace(description, coordinates=form), angle_form)
+            found[form] = count_form(model, build_step(model))
         except MechanismError as error:
             found[form], failure = str(error), failure or error
     if failure is not None and not any(isinstance(f, FormCounts) for f in found.values()):
@@ -68,22 +80,24 @@ def choose_counted(counts: Mapping[Form, FormCounts | str]) -> Form:
     return min(built, key=lambda form: (bool(built[form].singular), built[form].cost))
 
 
-def _count(description: Description, angle_form: AngleForm) -> FormCounts:
-    model = build_model(description, angle_form)
-    program, system = model.program, model.system
-    step = build_step(model)
-    residual = make_residual(system, step.multipliers)
-    handle = program.kernel("residual", zip(program.array("residual", len(residual)), residual, strict=True))
-    program.store("parameters", list(model.symbols.values()))
-    program.finish(model.symbols.values())
-    k = step.kernels
+def count_form(model: Model, step: Ali3pStep) -> FormCounts:
+    """Counts of a model with its time step, whose program may be finished."""
+    system, k = model.system, step.kernels
     parts = (k.predict, k.factor, k.iterate, k.recover, k.project_velocity, k.project_acceleration)
-    kinds = [program.kernels[part].operations() for part in parts]
+    kinds = [_count_operations(model, model.program.outputs(part)) for part in parts]
     return FormCounts(
         len(system.coordinates),
         len(system.constraints),
-        sum(program.kernels[handle].operations().values()),
-        sum(sum(k.values()) for k in kinds),
-        sum(k.get(name, 0) for k in kinds for name in _FUNCTIONS),
+        _count_operations(model, make_residual(system, step.multipliers)).total(),
+        sum(k.total() for k in kinds),
+        sum(k[name] for k in kinds for name in _FUNCTIONS),
         list(model.name_pitches()),
     )
+
+
+def _count_operations(model: Model, outputs: Sequence[Atom]) -> Counter[str]:
+    """Operations by kind, without those on parameters alone: these are not part of a step (`Program.finish`)."""
+    parameters = 0
+    for symbol in model.symbols.values():
+        parameters |= symbol.depends
+    return Counter(a.op for a in model.graph.reachable(outputs, ~parameters) if a.args)

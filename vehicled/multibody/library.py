@@ -83,7 +83,7 @@ def make_library(name_or_path: str | Path) -> Library:
         f"Written by vehicled {__version__}.",
     ]
     arrays = dict(_describe(mechanism, sets))
-    return Library(name, title, compiled.program, functions, {compiled.routine: step}, arrays, values)
+    return Library(name, title, compiled.program, functions, {compiled.step.routine: step}, arrays, values)
 
 
 def describe_step(how: str, arguments: str) -> str:

@@ -35,11 +35,7 @@ def add_kernel(program: Program, model: Model) -> KernelHandle:
     n = len(coordinates)
     at_zero = {c.q: graph.zero for c in coordinates}
     rows = [x for c in _placed(model) for x in c.position]
-    entries: dict[int, Atom] = {}
-    for i, row in enumerate(rows):
-        for k, c in enumerate(coordinates):
-            if row.depends & c.q.depends:
-                entries[i * n + k] = graph.derivative(row, c.q)
+    entries = {i * n + k: x for (i, k), x in graph.jacobian(rows, [c.q for c in coordinates]).items()}
     moments = [x for part in model.parts.values() for line in _moments(model, part) for x in line]
     offset, still = graph.substitute(rows, at_zero), {c.qdd: graph.zero for c in coordinates}
     drifts: dict[int, Atom] = {}

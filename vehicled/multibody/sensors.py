@@ -188,13 +188,10 @@ class SensorSet:
         program.kernel(self.name, zip(program.array(self.name, len(read)), (r for _, r in read), strict=True))
         stores: list[tuple[Atom, Atom]] = []
         for by in _RATES:
-            entries = {
-                i * n + k: graph.derivative(reading, getattr(c, by))
-                for i, (_, reading) in enumerate(read)
-                for k, c in enumerate(coordinates)
-                if reading.depends & getattr(c, by).depends
-            }
-            places = program.sparse_array(f"{self.name}_by_{by}", len(read) * n, list(entries))
+            entries = graph.jacobian([reading for _, reading in read], [getattr(c, by) for c in coordinates])
+            places = program.sparse_array(
+                f"{self.name}_by_{by}", len(read) * n, [i * n + k for i, k in entries]
+            )
             stores += zip(places, entries.values(), strict=True)
         program.kernel(f"{self.name}_jacobians", stores)
 

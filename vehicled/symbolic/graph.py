@@ -383,6 +383,16 @@ class Graph:
         """∂output/∂symbol."""
         return self.directional([output], {symbol: 1.0})[0] if output.depends & symbol.depends else self.zero
 
+    def jacobian(self, outputs: Sequence[Atom], symbols: Sequence[Atom]) -> dict[tuple[int, int], Atom]:
+        """∂output/∂symbol by (row, column), where the output depends on the symbol; in order of rows."""
+        found: dict[tuple[int, int], Atom] = {}
+        for k, symbol in enumerate(symbols):
+            # One walk for all outputs, as most of their atoms are shared.
+            rows = [i for i, output in enumerate(outputs) if output.depends & symbol.depends]
+            column = self.directional([outputs[i] for i in rows], {symbol: 1.0})
+            found.update(((i, k), d) for i, d in zip(rows, column, strict=True))
+        return dict(sorted(found.items()))
+
     def _tangent(self, a: Atom, tangent: Mapping[int, Atom]) -> Atom:
         op, x = a.op, a.args
         d = [tangent.get(b.id, self.zero) for b in x]

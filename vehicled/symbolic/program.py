@@ -284,6 +284,10 @@ class Program:
             raise ValueError(f"kernel {name!r} exists already")
         return handle
 
+    def outputs(self, kernel: KernelHandle) -> list[Atom]:
+        """Expressions that a declared kernel computes. Raises KeyError for a sequence or a condition."""
+        return [e for _, e in self._pending[kernel]]
+
     def offset(self, symbol: Atom) -> int:
         """Place of a stored symbol in the workspace (of the first instance and lane). Raises KeyError."""
         return self._offset[symbol.id]
@@ -304,13 +308,12 @@ class Program:
             if a.op not in ("const", "symbol", "lane_ones"):
                 hoisted[a.id] = a
 
-        graph = self.graph
-        for stores in self._pending.values():
-            outputs = [e for _, e in stores]
-            for e in outputs:
+        needed = {handle: self.graph.reachable(self.outputs(handle)) for handle in self._pending}
+        for handle, atoms in needed.items():
+            for e in self.outputs(handle):
                 if not e.depends & varying:
                     hoist(e)
-            for a in graph.reachable(outputs):
+            for a in atoms:
                 if a.depends & varying:
                     for b in a.args:
                         if not b.depends & varying:
@@ -320,17 +323,22 @@ class Program:
             atoms = [a for a in hoisted.values() if a.rank == rank]
             slots = self.array("constants" if rank == 0 else "lane_constants", len(atoms), rank)
             prepare += zip(slots, atoms, strict=True)
-        self.kernels[self.prepare] = self._kernel(self.prepare, prepare, {})
+        of_parameters = self.graph.reachable([a for _, a in prepare])
+        self.kernels[self.prepare] = self._kernel(self.prepare, prepare, of_parameters, {})
         places = {a.id: self._offset[s.id] for s, a in prepare}
         for handle, stores in self._pending.items():
-            self.kernels[handle] = self._kernel(handle, stores, places)
+            self.kernels[handle] = self._kernel(handle, stores, needed[handle], places)
 
     def _kernel(
-        self, handle: KernelHandle, stores: list[tuple[Atom, Atom]], places: Mapping[int, int]
+        self,
+        handle: KernelHandle,
+        stores: list[tuple[Atom, Atom]],
+        needed: Iterable[Atom],
+        places: Mapping[int, int],
     ) -> Kernel:
         name = handle.name
         loads = dict(places)
-        for a in self.graph.reachable([e for _, e in stores]):
+        for a in needed:
             if a.op == "symbol":
                 if a.id not in self._offset:
                     raise ValueError(f"kernel {name!r} reads {a.name!r}, which has no place")
