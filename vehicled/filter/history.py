@@ -147,15 +147,16 @@ class History:
         self._past.count_inserted(step)
         return True
 
-    def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
-        """Record of part number `part` of `before`, for each step; to be changed in place."""
-        return (record[self._parts[part]] for record in self._past.list_records())
+    # Numbers are changed at all times together, also in free records, which are written anew when they are taken.
 
-    def parts_of_events(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Record of each observation, with the number of its components."""
-        events = self._past.list_events()
-        return ((self._kinds.index(kind) + 1, kind.store.rows[record]) for kind, record in events)
+    def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
+        """Part number `part` of `before` of all steps: arrays (records, numbers), to be changed in place."""
+        return (chunk[:, self._parts[part]] for chunk in self._past.records.chunks)
 
     def parts_after(self) -> Iterator[np.ndarray]:
-        """Record after the correction of each step."""
-        return (record[self._parts[-1]] for record in self._past.list_records())
+        """The same of the parts after the correction of each step."""
+        return self.parts_of_steps(-1)
+
+    def records_of_events(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Records (records, numbers) of all observations, with the number of their components."""
+        return ((m, chunk) for m, kind in enumerate(self._kinds, start=1) for chunk in kind.store.chunks)

@@ -175,23 +175,23 @@ class LateObservations:
         values = np.zeros(len(where))
         values[i] = variance
         for part in history.parts_of_steps(COVARIANCE):
-            part[where] = values
+            part[:, where] = values
         # Transitions then neither lead from its old value to other states, nor from these to it.
         touched = np.flatnonzero((self._rows == i) | (self._columns == i))
         where = place(("transition", "transition"), "transition", touched)
         values = np.zeros(len(where))
         values[: len(touched)] = self._rows[touched] == self._columns[touched]
         for part in history.parts_of_steps(TRANSITION):
-            part[where] = values
+            part[:, where] = values
         if i >= self._first_estimate:
             k, (estimates, tangents) = i - self._first_estimate, self._estimates
             where = place((self._name, self._name), self._name, [k])
             values = np.concatenate([estimates[k : k + 1], tangents[k]])
             for part in history.parts_of_steps(ESTIMATES):
-                part[where] = values
+                part[:, where] = values
         of_events = [self._find_in_event(i, m) for m in range(1, len(errors.noise) + 1)]
-        for m, part in history.parts_of_events():
-            part[of_events[m - 1]] = 0.0
+        for m, records in history.records_of_events():
+            records[:, of_events[m - 1]] = 0.0
 
     def _find_in_event(self, i: int, m: int) -> np.ndarray:
         """Indices of h_i and (P hᵀ)_i in the record of an observation of m components, and of their tangents."""
@@ -212,7 +212,7 @@ class LateObservations:
         by = np.concatenate([[change], d_change])
         for parts in (self._history.parts_of_steps(POSE), self._history.parts_after()):
             for part in parts:
-                part[where] += by
+                part[:, where] += by
 
     def _find_places(
         self, arrays: tuple[str, str], name: str, numbers: Sequence[int] | np.ndarray

@@ -58,8 +58,8 @@ class RecordStore:
 
     def __init__(self, numbers: int) -> None:
         self._numbers = numbers
-        self.rows: dict[int, np.ndarray] = {}
-        """Arrays (numbers,) by address."""
+        self.chunks: list[np.ndarray] = []
+        """Arrays (records, numbers) of all records, taken and free ones."""
         head = np.zeros(2, dtype=np.int64)
         self.address = head.ctypes.data
         """Address of the table of free records."""
@@ -72,10 +72,9 @@ class RecordStore:
         if self._head[0]:
             return
         chunk = np.zeros((_CHUNK, self._numbers))
-        added = {row.ctypes.data: row for row in chunk}
-        self.rows |= added
-        free = np.zeros(len(self.rows), dtype=np.int64)
-        free[:_CHUNK] = [*reversed(added)]
+        self.chunks.append(chunk)
+        free = np.zeros(_CHUNK * len(self.chunks), dtype=np.int64)
+        free[:_CHUNK] = [row.ctypes.data for row in reversed(chunk)]
         self._free, self._head[0], self._head[1] = free.data, _CHUNK, free.ctypes.data
 
     def take(self) -> int:

@@ -145,10 +145,6 @@ class PastMoments:
             self.visits.make_room(1)
         return self._read_located()
 
-    def list_records(self) -> list[np.ndarray]:
-        """Records of the moments."""
-        return [self.records.rows[record] for _, record, _ in self.moments.rows.tolist()]
-
     def list_events(self) -> list[tuple[ObservationKind, int]]:
         """Kind of each kept observation, and address of its record."""
         rows, kinds = self.visits.rows.tolist(), self._kinds
