@@ -41,8 +41,13 @@ def test_moments_are_those_of_weighted_points(alpha, beta, kappa):
     assert bend(MEAN[:, None])[:, 0] + found.shift == pytest.approx(mean, rel=1e-12)
     assert transform.calc_covariance(found, found) == pytest.approx(covariance, rel=1e-12)
     assert transform.calc_covariance(found, state) == pytest.approx(crossed, rel=1e-12)
-    assert transform.calc_variances(found) == pytest.approx(covariance.diagonal(), rel=1e-12)
     assert calc_slope(found, ROOT) == pytest.approx(crossed @ np.linalg.inv(ROOT @ ROOT.T), rel=1e-12)
+    away = bend(points[:, 1:]) - bend(MEAN[:, None])
+    slope, shift, rest = transform.regress(state, ROOT).linearise(away)
+    of_state = transform.calc_covariance(state, state)
+    assert slope == pytest.approx(crossed @ np.linalg.inv(of_state), rel=1e-12)
+    assert shift == pytest.approx(found.shift, rel=1e-12)
+    assert rest == pytest.approx((covariance - slope @ of_state @ slope.T).diagonal(), rel=1e-9)
     linear = found.odd @ found.odd.T
     assert linear + transform.calc_curvature(found) == pytest.approx(covariance, rel=1e-12)
 
@@ -74,4 +79,4 @@ def test_the_mean_and_variance_of_a_square_are_those_of_a_gaussian():
     found = transform.calc_moments(away[:, :1], away[:, 1:])
     assert mean**2 + found.shift[0] == pytest.approx(mean**2 + sigma**2, rel=1e-6)
     exact = 4.0 * mean**2 * sigma**2 + 2.0 * sigma**4
-    assert transform.calc_variances(found)[0] == pytest.approx(exact, rel=1e-6)
+    assert transform.calc_covariance(found, found)[0, 0] == pytest.approx(exact, rel=1e-6)

@@ -32,7 +32,7 @@ from vehicled.filter.states import (
     VELOCITY,
 )
 from vehicled.filter.structure import CHART_PAIRS
-from vehicled.filter.unscented_transform import PointMoments, UnscentedTransform, calc_slope
+from vehicled.filter.unscented_transform import UnscentedTransform, calc_slope
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.maths.angles import wrap
 from vehicled.messages import WHEELS
@@ -67,6 +67,9 @@ _N = CHART_SIZE + 2 * len(WHEELS)
 _WIDTH = 48
 """Number of points: two per error and the car itself, rounded up to fill vectors."""
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
+_AROUND = slice(0, 2 * _N)
+_TOLERANCE, _LARGE = 1e-7, 1e-3
+"""`Instances.tolerance` and `large` of the points, m: all of them take as many iterations as the slowest."""
 _CARRIED, _CARRIED_RATES = [Z, V1Z, V2Z], [UP, V1Z_RATE, V2Z_RATE]
 """Motion of the body on its suspensions: height and slopes of the chassis, and their rates."""
 _OPENED = 2.0
@@ -121,6 +124,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
         self._block = np.ix_(self._drawn, self._drawn)
         self._points = batch = CarBatch(self.car, _WIDTH, (_POINTS,))
+        batch.tolerance, batch.large = _TOLERANCE, _LARGE
         self._point_kernels = batch.result(_POINTS)
         self._mounting = view("mounting")
         self._gravity_removed = view("gravity_removed")
@@ -139,8 +143,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._away = np.zeros((_N, _WIDTH))
         # Until the first step there are no points: every state counts as changed from outside.
         self._variances = np.zeros(_N)
-        nothing = np.zeros((_N, _N))
-        self._moments, self._posed = PointMoments(nothing, nothing, np.zeros(_N)), False
+        self._shift, self._posed = np.zeros(_N), False
         self._transition[:] = np.eye(len(states))
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
@@ -161,7 +164,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _move_points(self, h: float) -> None:
         self._before = p = self.errors.matrix
         self._calc_densities_now()
-        p[np.diag_indices_from(p)] += h * self._densities
+        _diagonal(p)[:] += h * self._densities
         self._root, repaired = factorise(p[self._block])
         self.repairs += repaired
         self._draw(self._root)
@@ -183,22 +186,23 @@ class UnscentedVehicleFilter(VehicleFilter):
         points.call(self._point_kernels.renew)
 
     def _transform(self, h: float) -> None:
-        self._moments = moments = _calc_moments(self._measure_away(h))
+        away = self._measure_away(h)
+        moments = _TRANSFORM.calc_moments(away[:, _PLUS], away[:, _MINUS])
         transition = self._transition
         transition[self._block] = calc_slope(moments, self._root)
         p = transition @ self._before @ transition.T
         p[self._block] += _TRANSFORM.calc_curvature(moments)
         noise = self._fading_noise.copy()
         noise[self._drawn] = 0.0  # was added before the step
-        p[np.diag_indices_from(p)] += noise
+        _diagonal(p)[:] += noise
         x = np.zeros(len(p))
-        x[self._drawn] = moments.shift
+        x[self._drawn] = self._shift = moments.shift
         self.errors.set_estimate(x, p)
         self._variances = p[self._block].diagonal()
         # Readings follow from the points' positions, which do not include the effect of forces and slow
         # errors.
         root, repaired = factorise(_TRANSFORM.calc_covariance(moments, moments))
-        self._inverse_root = np.linalg.inv(root)
+        self._regression = _TRANSFORM.regress(moments, root)
         self.repairs += repaired
         self._posed = False
 
@@ -237,16 +241,13 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
             return nis  # a state has been widened since: the points cover too little of its range
-        read = _calc_moments(self._read(kind, m))
-        crossed = _TRANSFORM.calc_covariance(read, self._moments)
-        rows = crossed @ self._inverse_root.T @ self._inverse_root
-        variances = _TRANSFORM.calc_variances(read)
+        rows, shift, rest = self._regression.linearise(self._read(kind, m))
         # The kernel's innovation is after the correction x by its own rows, and without the curvature
         # `shift`. Replace its rows by those found from the points.
         x = errors.x[drawn]
-        errors.innovation[:m] += errors.rows[:m, drawn] @ x - read.shift - rows @ (x - self._moments.shift)
+        errors.innovation[:m] += errors.rows[:m, drawn] @ x - shift - rows @ (x - self._shift)
         errors.rows[:m, drawn] = rows
-        errors.more_noise[:m] += np.maximum(variances - np.sum(rows * crossed, axis=1), 0.0)
+        errors.more_noise[:m] += np.maximum(rest, 0.0)
         return errors.evaluate_again(m)
 
     @property
@@ -263,19 +264,19 @@ class UnscentedVehicleFilter(VehicleFilter):
     def apply_corrections(self) -> None:
         """Apply the corrections to the car; the points' mean is then zero again."""
         super().apply_corrections()
-        self._moments = dataclasses.replace(self._moments, shift=np.zeros(_N))
+        self._shift = np.zeros(_N)
 
     def _read(self, kind: str, m: int) -> np.ndarray:
-        """(m, points) sensor readings at the points at the time of `pose`, less those at the car."""
+        """(m, 40) sensor readings at the points around the car at the time of `pose`, less those at the car."""
         if not self._posed:
             self._pose_points()
         sensor, is_angle = self._kernels.readings[kind]
         self._points.call(getattr(self._point_kernels.sensors, sensor))
-        readings: np.ndarray = self._readings[:m] - self._readings[:m, [_CENTRE]]
+        readings: np.ndarray = self._readings[:m, _AROUND] - self._readings[:m, [_CENTRE]]
         if is_angle:
             readings = wrap(readings)
         if sensor == "imu_accelerometer" and self._gravity_removed[0]:
-            readings -= self._gravity_of(self._point_pose)
+            readings -= self._gravity_of(self._point_pose)[:, _AROUND]
         return readings
 
     def _pose_points(self) -> None:
@@ -312,6 +313,6 @@ def _with_suspension(settings: Filter) -> Filter:
     return settings if settings.suspension else dataclasses.replace(settings, suspension=Suspension())
 
 
-def _calc_moments(away: np.ndarray) -> PointMoments:
-    """Moments of a quantity, from its differences (m, points) to the car."""
-    return _TRANSFORM.calc_moments(away[:, _PLUS], away[:, _MINUS])
+def _diagonal(p: np.ndarray) -> np.ndarray:
+    """(n,) view of the diagonal of a matrix (n, n)."""
+    return p.ravel()[:: len(p) + 1]

@@ -66,11 +66,41 @@ class UnscentedTransform:
         covariance += self._of_shift * np.outer(one.shift, other.shift)
         return covariance
 
-    def calc_variances(self, one: PointMoments) -> np.ndarray:
-        """(m,) variances of the elements."""
-        squares: np.ndarray = one.odd * one.odd + one.even * one.even
-        variances: np.ndarray = squares.sum(axis=1) + self._of_shift * (one.shift * one.shift)
-        return variances
+    def regress(self, state: PointMoments, root: np.ndarray) -> PointRegression:
+        """Statistical linearisation, on a state, of further quantities at its points.
+
+        `root`: (n, n), lower, of the covariance that the moments of the state give.
+        """
+        half, (size, _) = self._half, state.odd.shape
+        odd, even = half * state.odd.T, half * state.even.T
+        of_shift = np.full(2 * size, half / self.distance)
+        crossed = np.concatenate([even + odd, even - odd]) + self._of_shift * np.outer(of_shift, state.shift)
+        inverse = np.linalg.inv(root)
+        slope = crossed @ inverse.T @ inverse
+        return PointRegression(crossed, slope, of_shift, half / self.distance, self._of_shift)
+
+
+@dataclass(frozen=True)
+class PointRegression:
+    """What gives mean and slope of a quantity from its differences to the central point, by one product each."""
+
+    crossed: np.ndarray
+    """(2n, n) gives the covariance with the state"""
+    slope: np.ndarray
+    """(2n, n)"""
+    of_shift: np.ndarray
+    """(2n,)"""
+    of_squares: float
+    of_shift_squared: float
+
+    def linearise(self, away: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slope (m, n), shift (m,), and variance (m,) of what is not linear in the state.
+
+        `away`: differences (m, 2n) at the points in the order of `UnscentedTransform.calc_displacements`.
+        """
+        rows, shift = away @ self.slope, away @ self.of_shift
+        variances = self.of_squares * (away * away).sum(axis=1) + self.of_shift_squared * shift * shift
+        return rows, shift, variances - (rows * (away @ self.crossed)).sum(axis=1)
 
 
 def calc_slope(one: PointMoments, root: np.ndarray) -> np.ndarray:

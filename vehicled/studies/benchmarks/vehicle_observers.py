@@ -25,6 +25,7 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
+from vehicled.garbage import collector_off
 from vehicled.jobs.ledger import Ledger
 from vehicled.jobs.run import run_resumable
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
@@ -133,18 +134,19 @@ def run_drive(
     estimates: list[Estimate] = []
     innovations: list[Innovation] = []
     failed_at = reason = None
-    for turn, begin in enumerate(range(0, len(steps), _TURN)):
-        for _ in reference.take(steps[turn * _REFERENCE_TURN : (turn + 1) * _REFERENCE_TURN]):
-            pass
-        try:
-            for estimate, records in timed.take(steps[begin : begin + _TURN]):
-                innovations += records
-                if estimate is not None:
-                    estimates.append(estimate)
-        except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
-            # The time of the step that raised was measured too.
-            failed_at, reason = (begin + timed.times.in_turn - 1) / RATE_HZ, str(error)
-            break
+    with collector_off():  # as in the daemon
+        for turn, begin in enumerate(range(0, len(steps), _TURN)):
+            for _ in reference.take(steps[turn * _REFERENCE_TURN : (turn + 1) * _REFERENCE_TURN]):
+                pass
+            try:
+                for estimate, records in timed.take(steps[begin : begin + _TURN]):
+                    innovations += records
+                    if estimate is not None:
+                        estimates.append(estimate)
+            except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
+                # The time of the step that raised was measured too.
+                failed_at, reason = (begin + timed.times.in_turn - 1) / RATE_HZ, str(error)
+                break
     row: dict[str, Any] = {
         "mechanism": VEHICLE,
         "sensors": scenario.sensors.gnss,
