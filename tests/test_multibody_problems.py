@@ -246,6 +246,16 @@ def test_jacobians_of_accelerations_are_those_of_central_differences(name):
 # -- assembly -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("least", [1.0, 1e-7, 1e-9, 0.0])
+def test_least_squares_ignores_small_singular_values_of_square_matrices_too(least):
+    random = np.random.default_rng(3)
+    u, v = (np.linalg.qr(random.normal(size=(5, 5)))[0] for _ in range(2))
+    matrix, right = u @ np.diag([1.0, 0.8, 0.6, 0.4, least]) @ v.T, random.normal(size=(5, 2))
+    expected = np.linalg.pinv(matrix, rcond=problems.RANK_TOLERANCE) @ right
+    assert problems.least_squares(matrix, right) == pytest.approx(expected, rel=1e-6)
+    assert problems.least_squares(matrix, right[:, 0]) == pytest.approx(expected[:, 0], rel=1e-6)
+
+
 def test_assembly_moves_coordinates_as_little_as_possible():
     """The point of a circle nearest to a guess lies on the radius through the guess."""
     text = """
