@@ -7,7 +7,7 @@ import pytest
 from mechanism_rig import SHIPPED, G, advance, disturb, energy, mechanism, shipped
 
 from vehicled.errors import RunError, UsageError
-from vehicled.multibody import problems
+from vehicled.multibody import equilibrium, problems
 from vehicled.multibody.formulations import make_stepper
 
 SLOPES = [
@@ -333,13 +333,13 @@ bodies: {bar: {kind: bar, points: [A, P], length: 1 m, mass: 2 kg}}
 forces: {spring: {kind: torsion_spring, angle: theta, stiffness: 20 N·m/rad}}
 """
     m = mechanism(text)
-    problems.solve_equilibrium(m).require("equilibrium")
+    equilibrium.solve_equilibrium(m).require("equilibrium")
     low, high = -1.0, 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if 20 * middle + G * np.cos(middle) < 0 else (low, middle)
     assert m.q[m.index("theta")] == pytest.approx(low, abs=1e-10)
-    assert problems.is_stable(m)
+    assert equilibrium.is_stable(m)
     # The bar stays at rest there.
     problems.solve_dynamics(m)
     assert m.qdd == pytest.approx(0.0, abs=1e-9)
@@ -349,18 +349,27 @@ def test_equilibrium_of_a_pendulum_is_stable_hanging_and_unstable_upright():
     m = shipped("pendulum")
     for start, end, stable in ((-1.3, -np.pi / 2, True), (1.3, np.pi / 2, False)):
         problems.solve_position(m, np.array([start])).require("position")
-        problems.solve_equilibrium(m).require("equilibrium")
+        equilibrium.solve_equilibrium(m).require("equilibrium")
         assert m.z[0] == pytest.approx(end, abs=1e-9)
-        assert problems.is_stable(m) is stable
+        assert equilibrium.is_stable(m) is stable
     tension = m.multipliers[0] * 2.0 * 1.0  # the gradient of |AP|² is twice the vector AP
     assert abs(tension) == pytest.approx(0.5 * G, rel=1e-9)
+
+
+def test_a_horizontal_pendulum_yields_to_its_weight():
+    """The torque of the weight does not change there with a small motion, so that Newton finds no way."""
+    m = shipped("pendulum")
+    problems.solve_position(m, np.array([0.0])).require("position")
+    equilibrium.solve_equilibrium(m).require("equilibrium")
+    assert m.z[0] == pytest.approx(-np.pi / 2, abs=1e-9)
+    assert equilibrium.is_stable(m)
 
 
 def test_suspension_stands_at_design_height():
     """The virtual power of tyre, strut and weights is zero."""
     m = shipped("suspension_corner")
-    problems.solve_equilibrium(m).require("equilibrium")
-    assert problems.is_stable(m)
+    equilibrium.solve_equilibrium(m).require("equilibrium")
+    assert equilibrium.is_stable(m)
     assert m.calc_point_positions()["wheel_center"][2] == pytest.approx(0.294, abs=1e-5)
     problems.solve_velocity(m, np.array([1.0]))
     places, rates = m.calc_point_positions(), m.calc_point_velocities()
@@ -394,7 +403,7 @@ points: {P: 1 0 m}
 bodies: {mass: {kind: point_mass, point: P, mass: 1 kg}}
 forces: {push: {kind: force, point: P, force: [1 + P.x**2, 0]}}
 """
-    solution = problems.solve_equilibrium(mechanism(text))
+    solution = equilibrium.solve_equilibrium(mechanism(text))
     assert not solution.converged
     assert solution.residual > 0.1
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mechanism_rig import FITTING, describe, energy
 from scaling_rig import Scaling
 
-from vehicled.multibody import problems, projections
+from vehicled.multibody import equilibrium, problems, projections
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
@@ -135,11 +135,11 @@ def test_topology_is_the_same_at_any_size(name, form, length):
 def test_static_deflection_is_weight_over_stiffness_at_any_size(form, length):
     """At any scale the springs are compressed by m g / k, relative to the size."""
     m = Mechanism(build("quarter_car", form, length))
-    assert problems.solve_equilibrium(m).require("equilibrium").iterations <= 20
+    assert equilibrium.solve_equilibrium(m).require("equilibrium").iterations <= 20
     wheel, body = m.q[m.index("wheel")] / length, m.q[m.index("body")] / length
     assert wheel == pytest.approx(0.32 - 340.0 * 9.81 / 200e3, rel=1e-12)
     assert body - wheel == pytest.approx(0.65 - 300.0 * 9.81 / 20e3, rel=1e-12)
-    assert problems.is_stable(m)
+    assert equilibrium.is_stable(m)
 
 
 @pytest.mark.parametrize("length", SCALES)

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from mechanism_rig import mechanism
 
-from vehicled.errors import VehicledError
+from vehicled.errors import RunError, VehicledError
+from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.model import MechanismError
 
 PENDULUM = """
 space: planar
@@ -63,6 +66,40 @@ def test_a_given_velocity_of_a_point_counts_without_independent_coordinates() ->
 def test_rates_that_contradict_each_other_are_refused(text: str, told: str) -> None:
     with pytest.raises(VehicledError, match=told):
         Mechanism.parse(text)
+
+
+PARALLELOGRAM = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m, D: 2 0 m}}
+points: {B: %s, C: %s}
+angles: {theta: {between: [x, [A, B]]}}
+bodies:
+  crank: {kind: bar, points: [A, B], length: 1 m, mass: 1 kg}
+  coupler: {kind: bar, points: [B, C], length: 2 m, mass: 1 kg}
+  rocker: {kind: bar, points: [D, C], length: 1 m, mass: 1 kg}
+"""
+
+
+@pytest.mark.parametrize("independent", ["", "independent: [theta]"])
+def test_a_start_where_a_linkage_can_change_its_branch_is_refused(independent: str) -> None:
+    told = "singular at the start, .*: 2 degrees of freedom there, 1 beside it; expected a start beside it"
+    with pytest.raises(MechanismError, match=told):
+        mechanism(PARALLELOGRAM % ("1 0 m", "3 0 m") + independent)
+    beside = mechanism(PARALLELOGRAM % ("1 0.1 m", "3 0.1 m") + independent)
+    assert len(beside.independent) == 1
+
+
+@pytest.mark.parametrize("formulation", ["penalty", "lagrange"])
+def test_a_formulation_that_does_not_pass_a_change_point_says_so(formulation: str) -> None:
+    m = mechanism(PARALLELOGRAM % ("0.5 0.866 m", "1.9 -0.9 m"))
+    m.set_independent_state(m.z, np.array([-2.0]))
+    stepper = make_stepper(formulation)
+    failed = next(s for s in (stepper.step(m, 1e-3) for _ in range(800)) if not s.converged)
+    with pytest.raises(
+        RunError, match=r"near a singular position, .*expected another motion, or .* ali3p or"
+    ):
+        failed.require("step")
 
 
 def test_rough_starts_still_choose_the_way_of_assembly() -> None:

@@ -24,6 +24,8 @@ _NAMED, _MOVED = 10.0, 100.0
 """Weight, as an independent coordinate, of angles and distances of the file, and of what it gives a rate."""
 _ROUNDED = 1e-3
 """Share by which a rate of the file may differ from what others make of it, as numbers in a file are rounded."""
+_BESIDE = 0.01
+"""Length of a motion, in units of the coordinates, to a position beside the start."""
 _OBLIQUE = 1e-3
 """Cotangent up to which a direction counts as at right angles to an axis, as numbers in a file are rounded."""
 
@@ -244,6 +246,12 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
     if declared is None:
         declared = len(given) if description.independent is not None else free
         by = f"declared by independent ({', '.join(names[k] for k in given)})" if given else by
+    if len(_redundant(mechanism)) and (beside := _count_beside(mechanism, motions)) < free:
+        raise MechanismError(
+            f"singular at the start, as where a parallelogram is in line: {free} degrees of freedom there, {beside} "
+            "beside it; expected a start beside it",
+            part=find_part(description, _movers(mechanism, motions)[0]),
+        )
     if free > declared:
         left = _motions_without(motions, given)
         who = _movers(mechanism, left if left.shape[1] else motions)
@@ -272,6 +280,17 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         who = _movers(mechanism, left)
         raise MechanismError(f"{_list(who)} can move while {listed} {stay}", "independent")
     mechanism.set_independent(np.array(given) if given else _choose_independent(mechanism, motions))
+
+
+def _count_beside(mechanism: MechanismInstance, motions: np.ndarray) -> int:
+    """Least number of motions at positions near the present one, along its motions (n, f); q is not changed."""
+    here, least = mechanism.q.copy(), int(motions.shape[1])
+    for way in (*motions.T, motions.sum(axis=1)):
+        there = here + _BESIDE * way * mechanism.units
+        if problems.assemble(mechanism, there, again=False).converged:
+            least = min(least, problems.calc_motions(mechanism).shape[1])
+    mechanism.q[:] = here
+    return least
 
 
 def _choose_independent(mechanism: MechanismInstance, motions: np.ndarray) -> np.ndarray:

@@ -70,8 +70,21 @@ class Ali3p:
 
 
 def _explained(solution: Solution, mechanism: Mechanism) -> Solution:
-    """Add the body with singular angles to a solution that has not converged."""
-    return solution if solution.converged else replace(solution, singular=mechanism.find_singular_body())
+    """Add to a solution that has not converged what is singular."""
+    if solution.converged:
+        return solution
+    reason = ""
+    if (body := mechanism.find_singular_body()) is not None:
+        reason = (
+            f"{body}: its three angles are singular where it is turned by 90° about y from its start; "
+            "expected coordinates: natural"
+        )
+    elif problems.is_nearly_singular(mechanism):
+        reason = (
+            "near a singular position, where constraints depend on each other, as where a parallelogram is in line; "
+            "expected another motion, or the formulation ali3p or matrix_r, which pass most of these"
+        )
+    return replace(solution, reason=reason)
 
 
 def _check_step(h: float) -> None:

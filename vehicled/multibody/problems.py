@@ -1,4 +1,4 @@
-"""The problems of kinematics and statics on one mechanism, solved in place.
+"""The problems of kinematics and dynamics on one mechanism, solved in place.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
 constraints are allowed as long as they agree: least squares where there are more equations than their rank. Ranks,
@@ -19,8 +19,11 @@ from vehicled.multibody.instance import MechanismInstance
 
 RANK_TOLERANCE = 1e-8
 """Singular values of a Jacobian below this share of the largest count as zero."""
-_EQUATION_TOLERANCE = 1e-12
+EQUATION_TOLERANCE = 1e-12
 """As `RANK_TOLERANCE`, for the equations of motion, which contain both small and large inertias."""
+
+_NEARLY_SINGULAR = 1e-2
+"""As `RANK_TOLERANCE`, for positions so close to a singular one that steps may not converge."""
 
 _STRIDE = 0.25
 """Largest change of an angle, rad, in one part of a move; each part is a start for Newton's method."""
@@ -48,25 +51,18 @@ class Solution:
     """Largest |Φ| (or other residual) at the end."""
     step: float
     """Largest change of a coordinate in the last iteration."""
-    singular: str | None = None
-    """The body whose angles are singular if a step has not converged."""
+    reason: str = ""
+    """Why a step has not converged, if that is known."""
 
     def require(self, what: str) -> Solution:
         """Return the solution itself. Raises RunError if it has not converged."""
         if not self.converged:
             raise RunError(
                 f"{what} did not converge in {self.iterations} iterations: "
-                f"residual {self.residual:.3g}, last step {self.step:.3g}" + self._explain()
+                f"residual {self.residual:.3g}, last step {self.step:.3g}"
+                + (f"; {self.reason}" if self.reason else "")
             )
         return self
-
-    def _explain(self) -> str:
-        if self.singular is None:
-            return ""
-        return (
-            f"; {self.singular}: its three angles are singular where it is turned by 90° about y from its start; "
-            "expected coordinates: natural"
-        )
 
 
 def tolerance(mechanism: MechanismInstance) -> float:
@@ -97,6 +93,16 @@ def calc_scaled_jacobian(mechanism: MechanismInstance) -> np.ndarray:
 def calc_motions(mechanism: MechanismInstance) -> np.ndarray:
     """(n, f) orthonormal basis, in units of the coordinates, of the motions that the constraints allow."""
     return nullspace(calc_scaled_jacobian(mechanism))
+
+
+def is_nearly_singular(mechanism: MechanismInstance) -> bool:
+    """Whether the constraints, near the present position, depend on each other more than elsewhere."""
+    jacobian = calc_scaled_jacobian(mechanism)
+    rank = len(mechanism.q) - len(mechanism.independent)
+    if not rank or not np.isfinite(jacobian).all():
+        return False
+    sizes = scipy.linalg.svdvals(jacobian)
+    return bool(sizes[rank - 1] < _NEARLY_SINGULAR * sizes[0])
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
@@ -319,7 +325,7 @@ def calc_dynamics(
     matrix[:n, n:] = scaled.T
     matrix[n:, :n] = scaled
     right = np.concatenate([mechanism.calc_forces() * (columns / weight), target / rows])
-    solved = least_squares(matrix, right, _EQUATION_TOLERANCE)
+    solved = least_squares(matrix, right, EQUATION_TOLERANCE)
     return solved[:n] * columns, solved[n:] * weight / rows
 
 
@@ -443,50 +449,3 @@ def _approach(
         largest = 0.5 * (1.0 + float(np.abs(q / units).max(initial=0.0)))
         q[free] += change * min(1.0, largest / relative) if relative else change
     return Solution(False, iteration, residual, step)
-
-
-def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solution:
-    """Solve for q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0.
-
-    By Newton from the present q, which moves by at most half of its size in each iteration. `is_stable`
-    checks whether the equilibrium is stable.
-    """
-    q, n, units, rows = mechanism.q, len(mechanism.q), mechanism.units, mechanism.constraint_units
-    mechanism.qd[:] = mechanism.qdd[:] = 0.0
-    # Units of forces, J. A spring at rest exerts none, but it would if it were moved by the mechanism's size.
-    stiffness = mechanism.calc_forces_by_q() * mechanism.work_units
-    work = mechanism.calc_forces() * units
-    scale = max(float(np.abs(work).max(initial=0.0)), float(np.abs(stiffness).max(initial=0.0))) or 1.0
-    mechanism.multipliers = calc_multipliers(mechanism)
-    step = residual = np.inf
-    for iteration in range(limit + 1):
-        jacobian, phi = calc_scaled_jacobian(mechanism), mechanism.calc_constraints() / rows
-        m = len(phi)
-        multipliers = mechanism.multipliers * rows / scale
-        unbalanced = jacobian.T @ multipliers - mechanism.calc_forces() * units / scale
-        residual = max(float(np.abs(phi).max(initial=0.0)), float(np.abs(unbalanced).max(initial=0.0)))
-        if not np.isfinite(residual):
-            break
-        if residual <= 10 * tolerance(mechanism):
-            return Solution(True, iteration, residual, 0.0 if iteration == 0 else step)
-        if iteration == limit:
-            break
-        matrix = np.zeros((n + m, n + m))
-        stiffness = mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()
-        matrix[:n, :n] = stiffness * mechanism.work_units / scale
-        matrix[:n, n:] = jacobian.T
-        matrix[n:, :n] = jacobian
-        change = least_squares(matrix, -np.concatenate([unbalanced, phi]), _EQUATION_TOLERANCE)
-        relative, step = float(np.abs(change[:n]).max()), float(np.abs(change[:n] * units).max())
-        largest = 0.5 * (1.0 + float(np.abs(q / units).max()))
-        damping = min(1.0, largest / relative) if relative else 1.0
-        q += damping * change[:n] * units
-        mechanism.multipliers = mechanism.multipliers + damping * scale * change[n:] / rows
-    return Solution(False, iteration, residual, step)
-
-
-def is_stable(mechanism: MechanismInstance) -> bool:
-    """Whether the mechanism's present equilibrium is stable against every motion that its constraints allow."""
-    motions = calc_motions(mechanism) * mechanism.units[:, None]
-    stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions
-    return bool(np.all(np.linalg.eigvalsh(stiffness + stiffness.T) > 0.0))
