@@ -214,7 +214,11 @@ class Penalty(_SecondOrder):
     """Index-1 augmented Lagrangian (Bayo, García de Jalón and Serna 1988).
 
     (M + α Φ_qᵀ Φ_q) q̈ = Q − Φ_qᵀ (λ + α (2 ω Φ̇ + ω² Φ − γ)), with λ ← λ + α (Φ_q q̈ − γ + 2 ω Φ̇ + ω² Φ) from
-    iteration to iteration.
+    iteration to iteration. It is solved for that change of λ too,
+
+        M q̈ + Φ_qᵀ Δλ = Q − Φ_qᵀ λ,    Φ_q q̈ − Δλ/α = γ − 2 ω Φ̇ − ω² Φ,
+
+    as in M + α Φ_qᵀ Φ_q the inertia of bodies a million times lighter than others would be lost in rounding.
     """
 
     def __init__(self, integrator: str, penalty: float = 1e5, rate: float | None = None) -> None:
@@ -227,11 +231,12 @@ class Penalty(_SecondOrder):
 
     def accelerate(self, mechanism: Mechanism) -> None:
         """Iterate q̈ and λ, starting with the multipliers of the preceding step."""
-        units, rate = mechanism.units, _choose_rate(self.rate, mechanism)
-        alpha = self.penalty * mechanism.weigh()[1] / mechanism.constraint_units**2
+        units, rows, rate = mechanism.units, mechanism.constraint_units, _choose_rate(self.rate, mechanism)
         jacobian = mechanism.calc_jacobian()
-        weighted = (jacobian.T * alpha) @ jacobian
-        factor = scipy.linalg.cho_factor(mechanism.mass + weighted, check_finite=False)
+        m, n = jacobian.shape
+        matrix, weight = problems.calc_equations(mechanism, jacobian, rows)
+        matrix[n:, n:] = np.diag(np.full(m, -1.0 / self.penalty))
+        factor = scipy.linalg.lu_factor(matrix, check_finite=False)
         violation = -mechanism.calc_gamma()
         violation += 2 * rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
         violation += rate**2 * mechanism.calc_constraints()
@@ -240,9 +245,10 @@ class Penalty(_SecondOrder):
         # the load.
         least = np.abs(units * forces).max()
         for _ in range(_PENALTY_ITERATIONS):
-            pull = forces - jacobian.T @ (multipliers + alpha * violation)
-            mechanism.qdd[:] = scipy.linalg.cho_solve(factor, pull, check_finite=False)
-            change = alpha * (jacobian @ mechanism.qdd + violation)
+            pull = forces - jacobian.T @ multipliers
+            right = np.concatenate([pull * units / weight, -violation / rows])
+            solved = scipy.linalg.lu_solve(factor, right, check_finite=False)
+            mechanism.qdd[:], change = solved[:n] * units, solved[n:] * weight / rows
             multipliers += change
             enough = 1e-10 * max(least, np.abs(units * pull).max())
             if np.abs(units * (jacobian.T @ change)).max() <= enough:

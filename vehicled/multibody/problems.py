@@ -315,18 +315,27 @@ def calc_dynamics(
 
     With J (m, n) in units `rows` (m,), at the present t, q, q̇.
     """
-    m, n = jacobian.shape
-    columns = mechanism.units
-    scaled = jacobian * (columns / rows[:, None])
-    # Constraints are scaled to the size of masses, so that neither is small relative to the other.
-    mass, weight = mechanism.weigh()
-    matrix = np.zeros((n + m, n + m))
-    matrix[:n, :n] = mass
-    matrix[:n, n:] = scaled.T
-    matrix[n:, :n] = scaled
+    n, columns = jacobian.shape[1], mechanism.units
+    matrix, weight = calc_equations(mechanism, jacobian, rows)
     right = np.concatenate([mechanism.calc_forces() * (columns / weight), target / rows])
     solved = least_squares(matrix, right, EQUATION_TOLERANCE)
     return solved[:n] * columns, solved[n:] * weight / rows
+
+
+def calc_equations(
+    mechanism: MechanismInstance, jacobian: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """[M Jᵀ; J 0] (n + m, n + m) with J (m, n) in units `rows` (m,), and the unit of mass, kg·m².
+
+    Constraints are scaled to the size of masses, so that neither is small relative to the other.
+    """
+    m, n = jacobian.shape
+    mass, weight = mechanism.weigh()
+    matrix = np.zeros((n + m, n + m))
+    matrix[:n, :n] = mass
+    matrix[n:, :n] = jacobian * (mechanism.units / rows[:, None])
+    matrix[:n, n:] = matrix[n:, :n].T
+    return matrix, weight
 
 
 def calc_multipliers(mechanism: MechanismInstance) -> np.ndarray:
