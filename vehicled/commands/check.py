@@ -10,16 +10,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from replay.foreign.options import add_mapping_argument, read_mapping
+from vehicled.commands.checks.mechanism import (
+    STAGES,
+    count_parts,
+    describe_doubt,
+    describe_mechanism,
+    make_lines,
+)
 from vehicled.messages import CHANNELS, WHEELS
 
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.log_check.check import LogCheck
-    from vehicled.multibody.checks import MechanismTopology
-    from vehicled.multibody.mechanism import Mechanism
     from vehicled.particles.configuration import ParticlesConfiguration
     from vehicled.vehicle.car import Car
-    from vehicled.vehicle.topology import CarTopology
 
 _STEP = 1e-3
 """Initial time step of a mechanism's generated code, s."""
@@ -95,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_file(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
-    from vehicled.garbage import collector_off
     from vehicled.multibody.files import is_mechanism
     from vehicled.particles.configuration import check_particles_configuration, is_particles_file
     from vehicled.reading.settings import config_path
@@ -106,11 +109,7 @@ def _check_file(args: argparse.Namespace) -> int:
             f"{args.checked}: --mechanism: expected the configuration of a car, not of particles"
         )
     if args.mechanism or of_mechanism:
-        step = _read_step(args)
-        with collector_off():  # a tenth of the time: the expressions of a car are half a million objects
-            found = _describe_mechanism(_load_mechanism(args.checked), *step)
-        print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
-        return 0
+        return _check_mechanism(args)
     if args.step is not None or args.integrator is not None:
         raise UsageError("--step, --integrator: expected a mechanism with them")
     from vehicled.daemon.configuration import check_daemon_configuration
@@ -122,6 +121,22 @@ def _check_file(args: argparse.Namespace) -> int:
         return 0
     found = _describe(check_daemon_configuration(args.checked))
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _check_mechanism(args: argparse.Namespace) -> int:
+    import sys
+
+    from vehicled.garbage import collector_off
+    from vehicled.terminal.progress import Progress
+
+    step, integrator = _read_step(args)
+    quiet = args.json or not args.mechanism or not sys.stderr.isatty()
+    # Without the collector it takes a tenth less: the expressions of a car are half a million objects.
+    with collector_off(), Progress("describing", unit=f"of {len(STAGES)}", quiet=quiet) as progress:
+        found = describe_mechanism(args.checked, step, integrator, lambda k: progress.update(k, STAGES[k]))
+        progress.update(len(STAGES))
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(make_lines(found)))
     return 0
 
 
@@ -228,7 +243,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         *((join_path("sensors", key), text) for key, text in of_sensors),
     ]
     return {
-        **_count(topology),
+        **count_parts(topology),
         **_sort_sensors(configuration, estimator.status()["sensors"]),
         "body_names": topology.bodies,
         "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
@@ -265,16 +280,6 @@ def _sort_sensors(configuration: DaemonConfiguration, kinds: Iterable[str]) -> d
         is_there = name in written and (kind not in channels or kind in sent or sent.isdisjoint(channels))
         found["sensors" if is_there else "sensors_by_default"].append(kind)
     return found
-
-
-def _count(topology: CarTopology | MechanismTopology) -> dict[str, int]:
-    return {
-        "bodies": len(topology.bodies),
-        "coordinates": len(topology.coordinates),
-        "constraints": len(topology.constraints),
-        "rank": topology.rank,
-        "dof": topology.degrees_of_freedom,
-    }
 
 
 def _describe_particles(configuration: ParticlesConfiguration) -> dict[str, Any]:
@@ -324,22 +329,6 @@ def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
     }
 
 
-def _load_mechanism(name_or_path: str) -> Mechanism:
-    """The mechanism of a mechanism's file, or of the car of a configuration."""
-    from vehicled.multibody.files import is_mechanism
-    from vehicled.multibody.mechanism import Mechanism
-
-    if is_mechanism(name_or_path):
-        return Mechanism.load(name_or_path)
-    from vehicled.configuration import load_configuration
-    from vehicled.multibody.compiled import CompiledMechanism
-    from vehicled.vehicle.car import Car
-    from vehicled.vehicle.mechanism import describe_car
-
-    car = Car(load_configuration(name_or_path).vehicle)
-    return Mechanism(CompiledMechanism(describe_car(car), optimisation=0))
-
-
 def _read_step(args: argparse.Namespace) -> tuple[float, str]:
     from vehicled.errors import UsageError
 
@@ -347,94 +336,6 @@ def _read_step(args: argparse.Namespace) -> tuple[float, str]:
     if not 0.0 < step < math.inf:
         raise UsageError(f"--step {step}: expected a time above 0 s")
     return step, args.integrator or "trapezoidal"
-
-
-def _describe_mechanism(mechanism: Mechanism, step: float, integrator: str) -> dict[str, Any]:
-    import dataclasses
-
-    from vehicled.multibody.checks import calc_topology
-    from vehicled.multibody.forms import choose_counted, count_form, count_forms
-    from vehicled.multibody.reactions import find_undetermined_components
-    from vehicled.multibody.step_length import find_fast_motion
-
-    topology = calc_topology(mechanism)
-    formulation = "ali3p" if integrator == "trapezoidal" else "matrix_r"
-    fast = find_fast_motion(mechanism, step, formulation, integrator)
-    doubts = [] if fast is None else [{"key": "step", "text": fast.describe(step)}]
-    undetermined = find_undetermined_components(mechanism)
-    compiled = mechanism.compiled
-    forms = count_forms(mechanism.description, built=count_form(compiled.model, compiled.step))
-    return {
-        **_count(topology),
-        "sensors": [],
-        "body_names": topology.bodies,
-        "coordinate_names": topology.coordinates,
-        "independent": topology.independent,
-        "redundant": topology.redundant,
-        "undetermined_reactions": list(undetermined),
-        "undetermined_components": undetermined,
-        "form": mechanism.description.coordinates,
-        "auto": choose_counted(forms),
-        "forms": {
-            form: {"refused": found}
-            if isinstance(found, str)
-            else {**dataclasses.asdict(found), "cost": found.cost}
-            for form, found in forms.items()
-        },
-        "doubtful": doubts,
-    }
-
-
-def _mechanism_lines(found: dict[str, Any]) -> list[str]:
-    rows = [
-        ("bodies", f"{found['bodies']}: {', '.join(found['body_names'])}"),
-        ("coordinates", f"{found['coordinates']}: {', '.join(_gather_axes(found['coordinate_names']))}"),
-        ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
-        ("redundant", "; ".join(found["redundant"]) or "none"),
-        ("reactions", _reactions_text(found["undetermined_components"])),
-        ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
-        ("independent", ", ".join(found["independent"]) or "none"),
-        *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
-        ("auto would take", f"{found['auto']} coordinates"),
-        ("in use", f"{found['form']} coordinates"),
-    ]
-    lines = [f"{name:<20} {value}" for name, value in rows]
-    return lines + [_doubt_text(doubt) for doubt in found["doubtful"]]
-
-
-def _reactions_text(undetermined: dict[str, list[str]]) -> str:
-    if not undetermined:
-        return "determined"
-    texts = []
-    for name, components in undetermined.items():
-        kinds = [(k, "".join(c[-1] for c in components if c.startswith(k))) for k in ("force", "torque")]
-        texts.append(f"{name} ({', '.join(f'{kind} {axes}' for kind, axes in kinds if axes)})")
-    return f"not determined at {', '.join(texts)}: least squares, one of many solutions"
-
-
-def _gather_axes(names: list[str]) -> list[str]:
-    """Join `P.x`, `P.y`, `P.z` to `P.xyz`."""
-    axes: dict[str, str] = {}
-    for name in names:
-        head, _, axis = name.rpartition(".")
-        in_parts = bool(head) and axis in ("x", "y", "z")
-        axes[head if in_parts else name] = axes.get(head, "") + axis if in_parts else ""
-    return [f"{name}.{found}" if found else name for name, found in axes.items()]
-
-
-def _form_text(counts: dict[str, Any]) -> str:
-    if "refused" in counts:
-        return f"none: {counts['refused']}"
-    return (
-        f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
-        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions, "
-        f"weighted {counts['cost']:,}"
-        + (
-            f"; singular where {', '.join(counts['singular'])} turns by 90° about y"
-            if counts["singular"]
-            else ""
-        )
-    )
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
@@ -470,11 +371,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ),
     ]
     lines = [f"{name:<20} {value}" for name, value in rows]
-    return lines + [_doubt_text(doubt) for doubt in found["doubtful"]]
-
-
-def _doubt_text(doubt: dict[str, str]) -> str:
-    return f"doubtful: {doubt['key']}: {doubt['text']}"
+    return lines + [describe_doubt(doubt) for doubt in found["doubtful"]]
 
 
 def _rack_text(per_angle: float) -> str:

@@ -1,0 +1,1 @@
+"""Parts of `vehicled check`."""
