@@ -82,8 +82,8 @@ class ErrorModel:
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
         self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
-        self.noise = ErrorNoise(program, states, self.forces)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
+        self.noise = ErrorNoise(program, states, self.rolling, self.forces)
         self._processes = {
             g.name: program.array(f"{PROCESS}{g.name}", 1 + len(g.elements)) for g in states.fading
         }

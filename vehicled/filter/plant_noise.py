@@ -11,22 +11,30 @@ from vehicled.filter.states import VELOCITY, WHEEL_SLIP
 from vehicled.messages import WHEELS
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Program
-from vehicled.vehicle.arrays import AHEAD, AX, AY, LEFT
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW_RATE
 
-_LEAST_COMMON, _GRIPPING = 1.0 / 16.0, 4.0
-"""Share of the noise of the wheels' mean slip that is left without tyre forces, and acceleration, m/s², from which on
-it is whole.
+_LEAST_COMMON, _SLIPPING = 1.0 / 16.0, 0.01
+"""Share of the noise of the wheels' mean slip that is left while wheels roll, and slip from which on it is whole.
 
 The mean slip follows from the sum of all tyre forces, which the acceleration shows, however they are shared among the
-wheels. Differences of slips do not: radii, loads, and torques that nothing measures are in them."""
+wheels. Differences of slips do not: radii, loads, and torques that nothing measures are in them. On ice the mean does
+not follow from the forces either, but there wheels slip visibly."""
+_LEAST_SQUARE = 1e-3
+"""(rad/s)²: so that the slip of wheels at rest is finite."""
 
 
 class ErrorNoise:
     """Densities of the noise, set from outside, and the covariance that they add within a step."""
 
-    def __init__(self, program: Program, states: StateVector, is_forced: bool) -> None:
-        """`is_forced`: whether unmodelled accelerations are states that act on the car."""
+    def __init__(
+        self, program: Program, states: StateVector, rolling: Sequence[Atom], is_forced: bool
+    ) -> None:
+        """`rolling`: (8,) derivatives of each rolling wheel's rate by forward speed (rad/m) and by yaw rate.
+
+        `is_forced`: whether unmodelled accelerations are states that act on the car.
+        """
         self._graph, self._states, self._is_forced = program.graph, states, is_forced
+        self._rolling, (_, self._rates) = rolling, program.lanes("now_wheels")
         self.densities = program.array("density", len(states))
         """Spectral density of each state's white noise, without what `calc_density` adds."""
         (self._per_speed,) = program.array("lateral_per_speed", 1)
@@ -48,11 +56,21 @@ class ErrorNoise:
     def calc_covariance(self, h: Atom, pose: Sequence[Atom]) -> dict[tuple[int, int], Atom]:
         """Covariance that a step of `h` (s) at a pose adds: its diagonal, then elements above it, by row and column.
 
-        Wheel slips are correlated such that the variance of their mean is reduced.
+        Wheel slips, whose densities are equal, are correlated such that the variance of their mean is reduced.
         """
         g, noise = self._graph, [h * self.calc_density(i, pose) for i in range(len(self._states))]
-        force = (pose[AX] * pose[AX] + pose[AY] * pose[AY]) * (1.0 / _GRIPPING**2)
-        share = (1.0 - g.min(_LEAST_COMMON + force, 1.0)) * (1.0 / len(WHEELS))
+        common = g.min(_LEAST_COMMON + self._calc_square_slip(pose) * (1.0 / _SLIPPING**2), 1.0)
+        share = (1.0 - common) * (1.0 / len(WHEELS))
         slips = self._states.places(WHEEL_SLIP)
         found = {(i, i): q * (1.0 - share) if i in slips else q for i, q in enumerate(noise)}
-        return found | {(i, j): -(g.sqrt(noise[i] * noise[j]) * share) for i, j in combinations(slips, 2)}
+        return found | {(i, j): -(noise[i] * share) for i, j in combinations(slips, 2)}
+
+    def _calc_square_slip(self, pose: Sequence[Atom]) -> Atom:
+        """Mean square of the wheels' slips, relative to the rates of rolling."""
+        rolled = slipped = self._graph.zero
+        for k, rate in enumerate(self._rates):
+            by_speed, by_turning = self._rolling[2 * k : 2 * k + 2]
+            along = by_speed * pose[AHEAD]
+            slip = rate - along - by_turning * pose[YAW_RATE]
+            rolled, slipped = rolled + along * along, slipped + slip * slip
+        return slipped / (rolled + _LEAST_SQUARE)
