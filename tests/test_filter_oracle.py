@@ -38,7 +38,7 @@ from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
 from vehicled.sources.speeds.wheels import WHEEL_LATENCY
-from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW, YAW_RATE
 
 BEGIN = 60 * STEP_NS
 T = BEGIN + STEP_NS
@@ -151,7 +151,7 @@ def table_of(f: VehicleFilter) -> StateTable:
 
 
 def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
-    """(n,) diagonal of Q over one step, from the table: h times the density, and the noise of processes in h."""
+    """(n, n) Q over one step, from the table: h times the density, and the noise of processes in h."""
     noise = table.densities()
     left = f.states.index(VELOCITY, "left")
     ahead = abs(f.pose[POSE.index("ahead")])
@@ -166,7 +166,15 @@ def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
         process = process or Process(1.0, 0.0)
         lost = 1.0 - math.exp(-2.0 * H / process.time)
         noise[f.states[group]] += lost * np.square(process.sigma)
-    return noise
+    # The mean of the wheels' slips has a sixteenth of that variance, and all of it from 1 % of slip on.
+    rates, rolling = f.car.view("now_wheels")[1], f.car.view("rolling").reshape(4, 2)
+    along = rolling[:, 0] * f.pose[AHEAD]
+    slips = rates - along - rolling[:, 1] * f.pose[YAW_RATE]
+    of_mean = min(1 / 16 + np.sum(slips**2) / (np.sum(along**2) + 1e-3) / 0.01**2, 1.0)
+    q, wheels = np.diag(noise), f.states[WHEEL_SLIP]
+    mean = np.full((4, 4), 0.25)
+    q[wheels, wheels] = noise[wheels] * (np.eye(4) - mean + of_mean * mean)
+    return q
 
 
 def draw_covariance(f: VehicleFilter, rng: np.random.Generator) -> np.ndarray:
@@ -213,7 +221,7 @@ def compared(request) -> tuple[Stepped, Transition]:
     f = drive(*request.param)
     stepped = Stepped(f)
     matrix = stepped.calc_transition()
-    half = np.diag(calc_noise(f, table_of(f)) / 2)
+    half = calc_noise(f, table_of(f)) / 2
     return stepped, Transition(matrix, matrix @ half @ matrix.T + half)
 
 
