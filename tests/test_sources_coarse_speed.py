@@ -49,6 +49,7 @@ def test_a_run_of_negative_readings_counts_like_one_of_positive_ones(sense):
         reject=lambda *_: None,
         is_active=lambda kind: True,
         is_sliding=False,
+        speed_doubt=0.0,
         update=lambda m, kind, value, variance: variances.append(*variance),
     )
     source = VehicleSpeed().make_source(Context(f, updates, None, None, ImuTiming()))

@@ -1,14 +1,13 @@
 """Detection of channels that repeat their values."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from vehicled.messages import Measurement
 from vehicled.sources.checks.stuck import StuckChannels
-from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 SPEED = 10.0
 """m/s"""
@@ -301,56 +300,6 @@ def test_a_gyroscope_that_never_changes_is_stuck_as_soon_as_the_car_turns(turns,
     found = drive_straight(6.0, turns)
     assert 3.0 < found[0] <= 3.0 + within
     assert len(found) == pytest.approx(100 * (6.0 - found[0]), abs=1)
-
-
-def drive_with_acceleration(
-    speed: Callable[[float], float],
-    acceleration: Callable[[float], float],
-    slope: float = 0.0,
-    known_slope: float = 0.0,
-) -> list[float]:
-    """Times, s, at which `vehicle.speed` (100 Hz) is left out, beside accelerometers (250 Hz)."""
-    random, check, found = np.random.default_rng(7), StuckChannels(1.5, Imu()), []
-    check.gained.note_slope(known_slope)
-    for k in range(6 * 500):
-        t, at = k / 500, k * 2_000_000
-        if k % 2 == 0:
-            forces = {
-                "imu.ax": acceleration(t) + slope + 0.1 * random.standard_normal(),
-                "imu.ay": 0.0,
-                "imu.az": 9.81,
-            }
-            check.find(Measurement("imu", at, at, forces), 20.0)
-        if k % 5 == 0 and check.find(Measurement("bus", at, at, {"vehicle.speed": speed(t)}), 20.0):
-            found.append(t)
-    return found
-
-
-def braking(t: float) -> float:
-    return -2.0 if t > 3.0 else 0.0
-
-
-def braked(t: float) -> float:
-    return 20.0 - 2.0 * max(t - 3.0, 0.0)
-
-
-def test_a_frozen_speed_is_found_by_the_accelerometer_while_the_car_brakes():
-    found = drive_with_acceleration(lambda t: 20.0 if t < 5.0 else braked(t), braking)
-    assert 3.1 < found[0] < 3.4
-    assert 4.9 < found[-1] < 5.05
-
-
-@pytest.mark.parametrize("digit", [1.0 / 3.6, 0.1, 0.01 / 3.6])
-@pytest.mark.parametrize("every", [0.01, 0.1])
-def test_a_coarse_or_rarely_updated_speed_is_not_stuck_while_the_car_brakes(digit, every):
-    def measured(t: float) -> float:
-        return digit * round((25.0 - 2.0 * (t - t % every)) / digit)
-
-    assert drive_with_acceleration(measured, lambda t: -2.0) == []
-
-
-def test_a_steady_speed_on_a_known_slope_is_not_stuck():
-    assert drive_with_acceleration(lambda t: 20.0, lambda t: 0.0, slope=2.0, known_slope=1.6) == []
 
 
 @pytest.mark.parametrize(("noise", "is_found"), [(0.05, True), (0.0, False)])

@@ -17,7 +17,10 @@ from vehicled.sources.health import Health
 
 
 def others(
-    failing: str = "", confirmed: bool = True, kinds: tuple[str, ...] = ("imu.gyro", "vehicle.speed")
+    failing: str = "",
+    confirmed: bool = True,
+    kinds: tuple[str, ...] = ("imu.gyro", "vehicle.speed"),
+    speed_doubt: float = 0.0,
 ) -> Any:
     """Health of the car's own sensors, as in `MeasurementUpdates`."""
     health = {kind: Health(Gate()) for kind in kinds}
@@ -25,7 +28,9 @@ def others(
         each.accept()
         if kind == failing:
             each.fail([True], False)
-    return SimpleNamespace(health=health, is_imu_sound=confirmed, step_ns=0, outvoted_ns=-math.inf)
+    return SimpleNamespace(
+        health=health, is_imu_sound=confirmed, step_ns=0, outvoted_ns=-math.inf, speed_doubt=speed_doubt
+    )
 
 
 def run(
@@ -74,6 +79,7 @@ def test_errors_that_grow_slowly_are_not_jumps():
         others("imu.gyro"),
         others(confirmed=False),
         others(kinds=("imu.gyro", "imu.accel")),
+        others(speed_doubt=1.0),
     ],
 )
 def test_without_sensors_that_confirm_the_estimate_no_jump_is_reported(updates):

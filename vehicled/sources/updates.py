@@ -50,6 +50,8 @@ class MeasurementUpdates:
         """Whether motion has shown the IMU's axes to be as configured, and nothing contradicts its gyroscope."""
         self.is_sliding = False
         """Whether tyres slide, so that the car does not move as the model does."""
+        self.speed_doubt = 0.0
+        """m/s: 1 σ of a sample of the car's own speed if it may be going wrong; else 0."""
         self.yaw_rates_apart = 0.0
         """rad/s: by how much gyroscope and the car's own yaw rate differ, if more than usual; else 0."""
         self.turned_apart = 0.0
@@ -164,10 +166,15 @@ class MeasurementUpdates:
             deviation = innovation[0] * math.cos(pose.item(YAW)) + innovation[1] * math.sin(pose.item(YAW))
         if wrong := self._outvoted.reject(device, t_ns, deviation):
             self.outvoted_ns, self.outvoted_by = self.step_ns, wrong / OUTVOTED_FOR
-            self._filter.add_variance(VELOCITY, "ahead", wrong * wrong)
-            way, yaw = wrong * OUTVOTED_FOR, pose.item(YAW)
-            self._filter.add_variance(POSITION, "x", (way * math.cos(yaw)) ** 2)
-            self._filter.add_variance(POSITION, "y", (way * math.sin(yaw)) ** 2)
+            self.widen_speed(wrong, OUTVOTED_FOR)
+
+    def widen_speed(self, by: float, during: float) -> None:
+        """Make the speed uncertain by so much, m/s, and the place by the way with it during so long, s."""
+        f, way = self._filter, by * during
+        yaw = f.pose.item(YAW)
+        f.add_variance(VELOCITY, "ahead", by * by)
+        f.add_variance(POSITION, "x", (way * math.cos(yaw)) ** 2)
+        f.add_variance(POSITION, "y", (way * math.sin(yaw)) ** 2)
 
     def _has_other_speed(self, kind: str) -> bool:
         """Whether another device measures the speed, and agrees with the filter."""

@@ -20,6 +20,8 @@ from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistenc
 from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
 from vehicled.sources.checks.lateral_vote import LateralVote
 from vehicled.sources.checks.mounting_check import MountingCheck
+from vehicled.sources.checks.speed_judge import OWN, SpeedJudge
+from vehicled.sources.checks.speed_judge import WATCHED as SPEEDS_WATCHED
 from vehicled.sources.checks.speed_vote import SpeedVote
 from vehicled.sources.checks.stuck import StuckChannels
 from vehicled.sources.checks.unit_check import UnitCheck
@@ -70,6 +72,8 @@ class _Checks(NamedTuple):
     """Whether any channel is used in the comparison of gyroscope and the car's own yaw rate."""
     has_own_yaw: bool
     """Whether any is used in that of the car's own yaw rate with wheels and steering."""
+    has_speed: bool
+    """Whether any is used in the comparison of speeds."""
 
 
 class Screening:
@@ -78,7 +82,7 @@ class Screening:
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
         """`updates`: receives the records."""
         self._gravity, track = vehicle.gravity, 2.0 * vehicle.front.hard_points.wheel_center[1]
-        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(track, sensors.imu), updates
+        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(track), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
         self._yaw_vote, self._refusal = YawVote(sensors, vehicle), YawRefusal()
         has_own = sensors.yaw_rate is not None
@@ -97,7 +101,7 @@ class Screening:
         self._sideways_until_ns = 0
         """Time, ns, until which the car may be going sideways."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
-        self._vote = SpeedVote()
+        self._vote, self._judge = SpeedVote(), SpeedJudge(sensors, vehicle.rear.tyre.radius)
         self._averages = self._units.averages
         self.has_misled = False
         """Whether the IMU has been found not to be mounted as configured, since the start."""
@@ -117,7 +121,6 @@ class Screening:
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
-        self._stuck.gained.configure(sensors.imu)
         self._yaw.configure(sensors.imu)
         if self._own_yaw is not None:
             self._own_yaw.configure(sensors.imu)
@@ -126,6 +129,7 @@ class Screening:
         self._steps.configure(sensors.imu)
         self._lateral.configure(sensors.imu, sensors.gnss)
         self._units.configure(sensors)
+        self._judge.configure(sensors)
         self._mounting.configure(sensors)
         self._yaw_vote.configure(sensors)
 
@@ -140,6 +144,7 @@ class Screening:
         self._course.reset()
         self._jumps.reset()
         self._lateral.reset()
+        self._judge.reset()
         self._looked_ns = self._slides_until_ns = self._sideways_until_ns = 0
 
     def begin(self) -> None:
@@ -172,13 +177,16 @@ class Screening:
             self._take_step(f, step)
         self._steps.found.clear()
         now_ns = self._updates.step_ns
-        self._stuck.gained.note_slope(self._gravity * f.pose.item(V1Z))
+        self._judge.gained.note_slope(self._gravity * f.pose.item(V1Z))
         if GYRO_BIAS not in f.states:
             self._course.set_bias(_NO_BIAS, 0.0)
         elif now_ns - self._looked_ns >= _LOOK_NS:
             self._look_at_bias(f, now_ns)
         if self._yaw_vote.watched:
             self._take_votes(f, now_ns)
+        if self._judge.found[0]:
+            self._updates.widen_speed(*self._judge.found)
+            self._judge.found = 0.0, 0.0
         if ACCELEROMETER_BIAS in f.states and self._lateral.widen(f):
             self._updates.note_imu_change(now_ns)
         if (until_ns := self._jumps.widen(f, now_ns)) is not None:
@@ -272,6 +280,14 @@ class Screening:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
+        if checks.may_be_stuck:
+            self._judge.gained.take(m.t, m.values)
+        if checks.has_speed:
+            sideways = self._updates.step_ns < self._sideways_until_ns
+            self._judge.take(m.t, m.values, ahead, sideways)
+            self._updates.speed_doubt = self._judge.doubt
+            if self._judge.is_wrong and OWN in m.values:
+                m = self._without(m, [OWN], "implausible")
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means, steering)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
@@ -279,7 +295,7 @@ class Screening:
         if checks.may_step:
             if doubtful := self._steps.find(m, ahead, steering, slides):  # no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
-            self._stuck.gained.is_sound = not self._steps.present
+            self._judge.gained.is_sound = not self._steps.present
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
         # While the car slides, the offsets of wheels and steering cannot be found.
@@ -331,7 +347,10 @@ class Screening:
         if (
             self._updates.step_ns >= self._sideways_until_ns
         ):  # sideways, the car's own speed is less than that of positions
-            self._vote.take(dict(self._units.find_speeds(self._averages)))
+            speeds = dict(self._units.find_speeds(self._averages))
+            if self._judge.is_wrong:
+                speeds.pop(OWN, None)  # it is not used, so that the filter has not started with it
+            self._vote.take(speeds)
         wrong = self._units.wrong | self._vote.wrong
         self.has_used_wrong_scale |= not wrong <= self._in_wrong_scale
         self._in_wrong_scale = wrong
@@ -350,6 +369,7 @@ class Screening:
             for watched in (
                 *(self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED),
                 *(self._yaw_vote.watched, _NO_CHANNELS if self._own_yaw is None else self._own_yaw.watched),
+                SPEEDS_WATCHED,
             )
         ]
         return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
-from vehicled.sources.imu.imu import ACCELEROMETERS, Imu
 
 _FEWEST = 2
 """Number of repetitions from which on a speed may be stuck."""
@@ -31,16 +30,11 @@ _KEPT_DIFFERENCES = 24
 they show in these differences, not in second differences of its own averages."""
 _MOST_AT_ZERO = 2.0
 """m/s: change of another speed up to which a speed may read zero."""
-_GAINED, _OF_USUAL, _DOUBT = 0.3, 3.0, 0.6
-"""A speed that repeats itself is stuck if accelerometers meanwhile show a change of more than this, m/s, and than
-this multiple of what is usual, after subtracting the possible error of slope and bias, m/s²."""
 _NOISY, _NOISY_REPETITIONS, _OF_USUAL_RUN, _NOISY_TIME_NS = 3.0, 10, 3, 100_000_000
 """Noise in digits from which on a speed changes with nearly each sample; it is stuck after so many repetitions, as a
 multiple of its usual ones, and after so long."""
 _LATEST, _FEWEST_BEFORE = 32, 16
 """Number of kept samples, and least number of those before a run that show the noise."""
-_GAP = 0.1
-"""s: longest time between samples of the accelerometers."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
 """Standard deviation of a number over the median of |a − 2 b + c| of three such numbers."""
 _PER_DISTANCE = math.sqrt(2.0) / 0.6745
@@ -58,63 +52,17 @@ class SampleRun:
         self.begun_ns = self.repetitions = 0
 
 
-class GainedSpeed:
-    """Integral of the acceleration along the car."""
-
-    def __init__(self, imu: Imu | None) -> None:
-        self.configure(imu)
-        self.reset()
-
-    def configure(self, imu: Imu | None) -> None:
-        """Take settings, also while running."""
-        self._ahead, self._has_gravity = None, True
-        """(3,) the car's forward axis, IMU axes; and whether accelerometers include gravity."""
-        if imu is not None and imu.accelerometers is not None:
-            self._ahead = imu.R_imu_vehicle[:, 0].tolist()
-            self._has_gravity = not imu.accelerometers.gravity_removed
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.is_sound = True
-        """Whether no step of a bias is subtracted: it may have been a change of the car's acceleration."""
-        self._along_slope = 0.0
-        self._total, self._t = math.nan, 0
-
-    def note_slope(self, gravity: float) -> None:
-        """Note the share of gravity along the car by the estimated slope and pitch, m/s²."""
-        self._along_slope = gravity if self._has_gravity else 0.0
-
-    def take(self, t: int, values: Mapping[str, float]) -> None:
-        """Take a sample at t, ns; the integral begins anew after a gap."""
-        if self._ahead is None or ACCELEROMETERS[0] not in values:
-            return
-        dt, self._t = (t - self._t) * 1e-9, t
-        if not (0.0 < dt < _GAP and self.is_sound):
-            self._total, dt = 0.0, 0.0
-        force = sum(share * values.get(c, 0.0) for share, c in zip(self._ahead, ACCELEROMETERS, strict=True))
-        self._total += dt * (force - self._along_slope)
-
-    def get(self, t: int) -> float:
-        """The integral at about t (ns), m/s; NaN if it is not measured."""
-        return self._total if self.is_sound and abs(t - self._t) < _GAP * 1e9 else math.nan
-
-
 class SpeedRun(SampleRun):
     """A run of equal speeds, and the car's estimated speed at its beginning."""
 
     __slots__ = (
         "_before",
         "_beyond",
-        "_change",
         "_differences",
         "_digit",
-        "_gained",
-        "_has_changed",
         "_last",
         "_latest",
         "_others",
-        "_taken_ns",
-        "_usual_change",
         "_usual_repetitions",
         "estimated",
         "is_stuck",
@@ -135,36 +83,19 @@ class SpeedRun(SampleRun):
         """m/s: by how much that sensor has been faster."""
         self._beyond = 0
         """Number of consecutive averages that have differed from `_before`."""
-        self._gained, self._taken_ns = math.nan, 0
-        """Integral of the acceleration at the last sample, m/s, and its time, ns;"""
-        self._change = 0.0, 0.0
-        """and by how much it shows that the speed has risen and fallen since the run began, beyond doubt, m/s."""
-        self._usual_change = 0.0
-        """m/s: the largest such change in a run of a working sensor, by its digits or by how rarely it measures."""
-        self._has_changed = False
-        """Whether it has shown the speed of this run to be stuck."""
         self._latest: deque[float] = deque(maxlen=_LATEST)
         self._usual_repetitions = 0
         """Most repetitions in a run of a working sensor."""
 
     def take(
-        self,
-        value: float,
-        t: int,
-        estimated: float,
-        other: float | None,
-        own: float | None = None,
-        gained: float = math.nan,
+        self, value: float, t: int, estimated: float, other: float | None, own: float | None = None
     ) -> None:
-        """Take a sample with the estimated speed, and with averages of another sensor and of this one, m/s.
-
-        `gained`: integral of the acceleration along the car, m/s; NaN if it is not measured.
-        """
-        self._accumulate(t, gained, value == self.value)
+        """Take a sample with the estimated speed, and with averages of another sensor and of this one, m/s."""
         is_stuck = self._is_stuck(value, t, estimated, other, own)
         self._latest.append(value)
-        self._has_changed = self._has_changed or self._is_too_quiet(t)
-        self.is_stuck = is_stuck or self._has_changed
+        if self.repetitions:  # what has been found holds until the speed changes
+            is_stuck = is_stuck or self.is_stuck or self._is_too_quiet(t)
+        self.is_stuck = is_stuck
 
     def _is_too_quiet(self, t: int) -> bool:
         """Whether a speed whose noise changed it with nearly every sample now repeats itself."""
@@ -175,22 +106,6 @@ class SpeedRun(SampleRun):
         before = list(self._latest)[:-number]
         return len(before) >= _FEWEST_BEFORE and _find_noise(before) > _NOISY * self._digit
 
-    def _accumulate(self, t: int, gained: float, is_repeated: bool) -> None:
-        """Find whether accelerometers show that the speed has changed in this run, by cumulative sums (CUSUM)."""
-        more, doubt = gained - self._gained, _DOUBT * (t - self._taken_ns) * 1e-9
-        self._gained, self._taken_ns = gained, t
-        most = max(self._change)
-        if not is_repeated:
-            if not self.is_stuck:
-                self._usual_change = max(self._usual_change, most)
-                self._usual_repetitions = max(self._usual_repetitions, self.repetitions)
-            self._change, self._has_changed = (0.0, 0.0), False
-        elif not math.isnan(more):
-            rise, fall = self._change
-            self._change = max(0.0, rise + more - doubt), max(0.0, fall - more - doubt)
-            least = max(_GAINED, _OF_USUAL * self._usual_change)
-            self._has_changed |= most > least and self.repetitions >= _FEWEST and self.value != 0.0
-
     def _is_stuck(
         self, value: float, t: int, estimated: float, other: float | None, own: float | None
     ) -> bool:
@@ -200,6 +115,8 @@ class SpeedRun(SampleRun):
             if own is not None and t - self.begun_ns < _SETTLED_NS:
                 self._differences.append(other - own)
         if value != self.value:
+            if not self.is_stuck:
+                self._usual_repetitions = max(self._usual_repetitions, self.repetitions)
             if (change := abs(value - self._last)) > ROUNDING:
                 self._digit = min(self._digit, change)
             self._last = value

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from operator import eq, itemgetter
 
 from vehicled.messages import Measurement
-from vehicled.sources.checks.speed_run import ROUNDING, GainedSpeed, SampleRun, SpeedRun
+from vehicled.sources.checks.speed_run import ROUNDING, SampleRun, SpeedRun
 from vehicled.sources.checks.turning import LEAST, TurnChange
 from vehicled.sources.gnss.gnss import Gnss
-from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE
 
@@ -141,11 +141,9 @@ class _Place(SampleRun):
 class StuckChannels:
     """Finds samples that only repeat the previous ones while the car moves."""
 
-    def __init__(self, track: float, imu: Imu | None = None) -> None:
+    def __init__(self, track: float) -> None:
         """`track`: distance of the car's wheels of an axle, m."""
         self._track = track
-        self.gained = GainedSpeed(imu)
-        """Change of the speed by the accelerometers."""
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
         self.watched = frozenset(
             (*_AXES, *_SPEEDS, YAW_RATE, *(channel for kind in self._receivers for channel in kind.PLACE))
@@ -167,7 +165,6 @@ class StuckChannels:
         """Consecutive repetitions of the whole IMU's sample; and time of its last change, ns."""
         self._usual = _WHOLE - 1
         """Number of such repetitions that is usual."""
-        self.gained.reset()
 
     def begin(self) -> None:
         """The estimate starts: runs of speeds begin again, as there was no estimate, or a wrong one, until now.
@@ -189,7 +186,6 @@ class StuckChannels:
         steering angle, rad/s.
         """
         values, before = m.values, self._sample
-        self.gained.take(m.t, values)
         is_imu = values.keys() == _IMU
         if is_imu and before is not None:
             # The usual case, without a look at each axis.
@@ -243,12 +239,11 @@ class StuckChannels:
             self._whole, self._whole_ns = 0, t
         if YAW_RATE in values and self._is_turn_stuck(values[YAW_RATE], t, moving):
             stuck.append(YAW_RATE)
-        gained = self.gained.get(t)
         for channel, of_speed in self._speeds.items():
             if channel not in values:
                 continue
             other = averages.get(_OTHERS.get(channel, ""))
-            of_speed.take(values[channel], t, abs(speed), other, averages.get(channel), gained)
+            of_speed.take(values[channel], t, abs(speed), other, averages.get(channel))
             if of_speed.is_stuck:
                 stuck.append(channel)
         for place, channels, run in self._fixes:

@@ -137,7 +137,7 @@ class VelocityJumps:
 
 def _do_others_agree(updates: MeasurementUpdates) -> bool:
     """Whether the car's own sensors of motion, a speed and a sound IMU among them, agree with the estimate."""
-    if updates.step_ns - updates.outvoted_ns < _OUTVOTED_NS:
+    if updates.speed_doubt or updates.step_ns - updates.outvoted_ns < _OUTVOTED_NS:
         return False
     own = [(k, h) for k, h in updates.health.items() if k.startswith(_OWN) and h.state == "active"]
     has_speed = any(not k.startswith("imu.") for k, _ in own)

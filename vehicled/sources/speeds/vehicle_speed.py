@@ -107,6 +107,7 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
             estimate = ahead if reading < 0.0 else abs(ahead)  # one that is not negative may have no sign
             variance = self._steps.find_variance(reading, self._variances[CHANNEL], estimate)
             variance += self._smoothed.calc_noise(m.t) ** 2
+            variance += self.updates.speed_doubt**2
             if self.updates.is_sliding:
                 variance += self._calc_spin_noise() ** 2
             speed, variance = self._direction.resolve(CHANNEL, reading, variance)

@@ -1,0 +1,136 @@
+"""A car's own speed that goes wrong is found beside other speeds, and no healthy one is accused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vehicled.sources.checks.speed_judge import SpeedJudge
+from vehicled.sources.sensors import Sensors
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.wheels import ANGLES
+
+RADIUS, BEGIN, END, LENGTH = 0.3, 6.0, 10.0, 14.0
+TIMED = replace(Sensors(), vehicle_speed=VehicleSpeed(latency_sigma=0.0))
+OTHERS = frozenset(("wheels", "receiver", "accelerometers"))
+
+
+def steady(t: float) -> float:
+    return 15.0
+
+
+def braking(t: float) -> float:
+    return 25.0 - 8.0 * min(max(t - BEGIN, 0.0), 2.0)
+
+
+def fault(change: Callable[[float, float], float]) -> Callable[[float, float], float]:
+    """`change` of a value, given the time since `BEGIN`, until `END`."""
+    return lambda t, value: change(t - BEGIN, value) if BEGIN <= t < END else value
+
+
+def right(t: float, value: float) -> float:
+    return value
+
+
+def find_wrong(
+    speed: Callable[[float], float] = steady,
+    own: Callable[[float, float], float] = right,
+    wheels: Callable[[float, float], float] = right,
+    receiver: Callable[[float, float], float] = right,
+    acceleration: Callable[[float, float], float] = right,
+    others: frozenset[str] = OTHERS,
+    sensors: Sensors = TIMED,
+) -> list[float]:
+    """Times, s, at which the car's own speed is held to be wrong, of a car with that `speed`."""
+    random, judge, found, angle = np.random.default_rng(1), SpeedJudge(sensors, RADIUS), [], 0.0
+    for k in range(round(LENGTH * 500)):
+        t, at = k / 500, k * 2_000_000
+        v = speed(t)
+        if k % 2 == 0 and "accelerometers" in others:
+            a = acceleration(t, (speed(t + 1e-3) - speed(t - 1e-3)) / 2e-3)
+            forces = {"imu.ax": a + 0.1 * random.standard_normal(), "imu.ay": 0.0, "imu.az": 9.81}
+            judge.gained.take(at, forces)
+        angle += 0.002 * wheels(t, v) / RADIUS
+        if k % 5 == 0:
+            values = {"vehicle.speed": own(t, v) + 0.03 * random.standard_normal()}
+            if "wheels" in others:
+                values |= dict.fromkeys(ANGLES, 0.0654 * math.floor(angle / 0.0654))
+            judge.take(at, values, v, slides=False)
+            if judge.is_wrong:
+                found.append(t)
+        if k % 100 == 0 and "receiver" in others:
+            judge.take(at, {"gnss.speed": receiver(t, v) + 0.1 * random.standard_normal()}, v, slides=False)
+    return found
+
+
+@pytest.mark.parametrize("left_out", [None, *sorted(OTHERS)])
+@pytest.mark.parametrize("change", [lambda t, v: 0.93 * v, lambda t, v: v + 1.0, lambda t, v: v - 2.0])
+def test_a_speed_that_steps_is_wrong_until_it_steps_back(change, left_out):
+    found = find_wrong(own=fault(change), others=OTHERS - {left_out})
+    assert found[0] - BEGIN < (0.4 if left_out != "wheels" else 0.6)
+    assert 0.0 < found[-1] - END < 1.0
+    assert len(found) == pytest.approx(100 * (found[-1] - found[0]), abs=2)
+
+
+@pytest.mark.parametrize("rate", [0.25, -0.25])
+def test_a_speed_that_drifts_is_wrong_beside_wheels_and_receiver(rate):
+    found = find_wrong(own=fault(lambda t, v: v + rate * t))
+    assert found[0] - BEGIN < 2.5
+    assert found[-1] - END < 1.0
+
+
+@pytest.mark.parametrize("speed", [steady, braking])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"wheels": fault(lambda t, v: 0.3 * v)},
+        {"wheels": fault(lambda t, v: 0.0)},
+        {"wheels": fault(lambda t, v: 1.4 * v)},
+        {"receiver": fault(lambda t, v: v + 1.0)},
+        {"receiver": fault(lambda t, v: v - 0.25 * t)},
+        {"acceleration": fault(lambda t, a: a + 2.0)},
+        {"wheels": fault(lambda t, v: 0.3 * v), "receiver": fault(lambda t, v: v + 1.0)},
+        {"others": frozenset(("accelerometers",)), "own": fault(lambda t, v: v + 1.0)},
+    ],
+    ids=[
+        "slipping",
+        "locked",
+        "spinning",
+        "reflections",
+        "spoofed",
+        "accelerometer",
+        "two that differ",
+        "one other",
+    ],
+)
+def test_one_other_that_goes_wrong_does_not_accuse_the_speed(speed, wrong):
+    assert find_wrong(speed, **wrong) == []
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.4])
+def test_a_smoothed_speed_of_unknown_time_is_right_while_the_car_brakes(seconds):
+    smoothed = [braking(0.0)]
+
+    def lag(t: float, value: float) -> float:
+        smoothed[0] += (value - smoothed[0]) * 0.01 / seconds
+        return smoothed[0]
+
+    assert find_wrong(braking, lag, sensors=Sensors()) == []
+
+
+@pytest.mark.parametrize("digit", [1.0 / 3.6, 0.01 / 3.6])
+@pytest.mark.parametrize("every", [0.01, 0.1])
+def test_a_coarse_or_rarely_updated_speed_is_right_while_the_car_brakes(digit, every):
+    def measured(t: float, value: float) -> float:
+        return digit * round(braking(t - t % every) / digit)
+
+    assert find_wrong(braking, measured, sensors=Sensors()) == []
+
+
+def test_a_speed_that_is_right_on_a_slope_that_begins_is_not_wrong():
+    uphill = fault(lambda t, a: a + 0.8 * min(t, 1.0))
+    assert find_wrong(acceleration=uphill, wheels=fault(lambda t, v: 0.99 * v)) == []
