@@ -20,6 +20,7 @@ SHORT = (
     ("nothing", "slalom"),
     ("CAN silent 4 s", "slalom"),
     ("wheel counters swapped left and right", "slalom"),
+    ("speed 7 % too low, conventional", "braking"),
     pytest.param("accelerometer 2 m/s² off", "slalom", marks=pytest.mark.slow),
     pytest.param("all devices silent", "slalom", marks=pytest.mark.slow),
 )
@@ -41,6 +42,8 @@ def test_a_run_with_a_fault_stays_within_the_limits_of_its_row(fault, drive):
         pytest.param("yaw rate drifts by 0.05 rad/s²", "corner", 5.0, 8.0, marks=pytest.mark.slow),
         pytest.param("yaw rate drifts by 0.02 rad/s²", "braking", 4.0, 8.0, marks=pytest.mark.slow),
         pytest.param("accelerometer drifts by 0.5 m/s³", "corner", 1.5, 8.0, marks=pytest.mark.slow),
+        ("speed drifts by 0.25 m/s²", "slalom", 0.5, 25.0),
+        pytest.param("speed drifts by 0.25 m/s², conventional", "braking", 1.0, 25.0, marks=pytest.mark.slow),
         pytest.param("lateral accelerometer drifts by 0.5 m/s³", "slalom", 0.5, 9.0, marks=pytest.mark.slow),
     ],
 )

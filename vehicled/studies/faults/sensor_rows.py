@@ -69,6 +69,23 @@ def _yaw_rate_drifts(by: float, named_within: float) -> Row:
     )
 
 
+def _speeds(name: str, make: Make, named_within: float = 0.5) -> list[Row]:
+    """A wrong speed of the car beside either receiver."""
+    culprits = ("vehicle.speed",)
+    return [
+        Row(name=name, make=make, culprits=culprits, named_within=named_within),
+        Row(
+            name=f"{name}, conventional",
+            make=make,
+            culprits=culprits,
+            named_within=named_within + (0.5 if named_within > 0.5 else 0.0),
+            receiver="conventional",
+            metres=1.5,
+            degrees=3.0,
+        ),
+    ]
+
+
 def _accelerometer_drifts(name: str, channel: str, named_within: float) -> Row:
     return Row(
         name=name,
@@ -259,14 +276,13 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("imu.gyro",),
         refused=("imu.w",),
     ),
-    Row(name="speed stuck", make=_stuck("vehicle.speed"), culprits=("vehicle.speed",)),
-    Row(
-        name="speed stuck, conventional",
-        make=_stuck("vehicle.speed"),
-        culprits=("vehicle.speed",),
-        receiver="conventional",
-        metres=1.5,
-        degrees=3.0,
+    *_speeds("speed stuck", _stuck("vehicle.speed")),
+    *_speeds("speed 7 % too low", _more(0.0, "vehicle.speed", factor=0.93)),
+    *_speeds("speed 0.5 m/s too high", _more(0.5, "vehicle.speed")),
+    *_speeds(
+        "speed drifts by 0.25 m/s²",
+        _each(partial(Drifting, channel="vehicle.speed", rate=0.25)),
+        named_within=1.5,
     ),
     _accelerometer_drifts("accelerometer drifts by 0.5 m/s³", "imu.ax", 2.5),
     _accelerometer_drifts("lateral accelerometer drifts by 0.5 m/s³", "imu.ay", 5.0),
