@@ -44,8 +44,12 @@ def find_wrong(
     acceleration: Callable[[float, float], float] = right,
     others: frozenset[str] = OTHERS,
     sensors: Sensors = TIMED,
+    slide: float = math.inf,
 ) -> list[float]:
-    """Times, s, at which the car's own speed is held to be wrong, of a car with that `speed`."""
+    """Times, s, at which the car's own speed is held to be wrong, of a car with that `speed`.
+
+    `slide`: time, s, from which on the car goes sideways.
+    """
     random, judge, found, angle = np.random.default_rng(1), SpeedJudge(sensors, RADIUS), [], 0.0
     for k in range(round(LENGTH * 500)):
         t, at = k / 500, k * 2_000_000
@@ -59,7 +63,7 @@ def find_wrong(
             values = {"vehicle.speed": own(t, v) + 0.03 * random.standard_normal()}
             if "wheels" in others:
                 values |= dict.fromkeys(ANGLES, 0.0654 * math.floor(angle / 0.0654))
-            judge.take(at, values, v, slides=False)
+            judge.take(at, values, v, slides=t > slide)
             if judge.is_wrong:
                 found.append(t)
         if k % 100 == 0 and "receiver" in others:
@@ -109,6 +113,14 @@ def test_a_speed_that_drifts_is_wrong_beside_wheels_and_receiver(rate):
 )
 def test_one_other_that_goes_wrong_does_not_accuse_the_speed(speed, wrong):
     assert find_wrong(speed, **wrong) == []
+
+
+@pytest.mark.parametrize(("after", "stays"), [(0.4, False), (3.0, True)])
+def test_what_the_beginning_of_a_slide_shows_is_no_fault(after, stays):
+    """In a slide the receiver also measures the lateral speed, and accelerometers the turn of the velocity."""
+    found = find_wrong(own=fault(lambda t, v: v - 1.0), slide=BEGIN + after)
+    assert found[0] < BEGIN + 0.4
+    assert (found[-1] > BEGIN + after + 0.5) == stays
 
 
 @pytest.mark.parametrize("seconds", [0.2, 0.4])

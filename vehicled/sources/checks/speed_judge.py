@@ -52,6 +52,8 @@ _SHARE, _APART = 0.002, 0.01
 """1 σ of its other errors: share of the speed, as by sideslip, and error of time, s."""
 _SAMPLED, _BIAS, _PITCH = 0.03, 0.12, 0.05
 """1 σ of the integral of accelerations: m/s; m/s per second, by slopes and biases; and share, by pitch."""
+_ONSET = 2.0
+"""s: what has been found within this time before a slide is the beginning of the slide."""
 _FAR_NS = 60_000_000
 """Longest time between compared samples."""
 
@@ -166,6 +168,8 @@ class SpeedJudge:
         speed, dt = fmean(self._speeds), (t - self._begun_ns) * 1e-9
         if slides or speed < _SLOWEST:
             self._blocks.clear()
+            if slides and self._before and t * 1e-9 - self._before[-1].t < _ONSET:
+                self._before = []
             return
         acceleration = (gained - self._gained) / dt
         if math.isnan(acceleration):
