@@ -17,8 +17,8 @@ _LEAST_COMMON, _SLIPPING = 1.0 / 16.0, 0.01
 """Share of the noise of the wheels' mean slip that is left while wheels roll, and slip from which on it is whole.
 
 The mean slip follows from the sum of all tyre forces, which the acceleration shows, however they are shared among the
-wheels. Differences of slips do not: radii, loads, and torques that nothing measures are in them. On ice the mean does
-not follow from the forces either, but there wheels slip visibly."""
+wheels. Differences of slips do not: radii, loads, and torques that nothing measures are in them. Nor does the mean
+where the simulated wheels slip much, as with torque on ice."""
 _LEAST_SQUARE = 1e-3
 """(rad/s)²: so that the slip of wheels at rest is finite."""
 
