@@ -1,4 +1,4 @@
-"""A car's own speed that goes wrong is found beside other speeds, and no healthy one is accused."""
+"""A car's own speed that goes wrong is found beside other speeds, and no healthy one is rejected."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_speed_that_drifts_is_wrong_beside_wheels_and_receiver(rate):
         "one other",
     ],
 )
-def test_one_other_that_goes_wrong_does_not_accuse_the_speed(speed, wrong):
+def test_a_speed_is_not_rejected_for_one_other_that_goes_wrong(speed, wrong):
     assert find_wrong(speed, **wrong) == []
 
 

@@ -249,6 +249,11 @@ class Screening:
         self._wheels_rejected = rejected
         self._updates.is_sliding = now_ns < self._slides_until_ns
 
+    @property
+    def _goes_sideways(self) -> bool:
+        """Whether the car has lately gone sideways."""
+        return self._updates.step_ns < self._sideways_until_ns
+
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit or scale than expected, with a description."""
         return self._vote.find() | self._units.find()
@@ -283,8 +288,7 @@ class Screening:
         if checks.may_be_stuck:
             self._judge.gained.take(m.t, m.values)
         if checks.has_speed:
-            sideways = self._updates.step_ns < self._sideways_until_ns
-            self._judge.take(m.t, m.values, ahead, sideways)
+            self._judge.take(m.t, m.values, ahead, self._goes_sideways)
             self._updates.speed_doubt = self._judge.doubt
             if self._judge.is_wrong and OWN in m.values:
                 m = self._without(m, [OWN], "implausible")
@@ -327,7 +331,6 @@ class Screening:
         if refused and (present := [c for c in m.values if c in refused]):
             m = self._without(m, present, "implausible")
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
-        goes_sideways = self._updates.step_ns < self._sideways_until_ns
         if checks.has_course:
             self._lateral.take(m, ahead)
             if self._lateral.wrong:
@@ -335,7 +338,7 @@ class Screening:
                     self._steps.drop(channel)
                 refused = [c for c in m.values if c in self._lateral.wrong]
                 m = self._without(m, refused, "implausible") if refused else m
-            jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
+            jump = self._course.take(m, ahead, self._yaw.excess, self._goes_sideways)
             if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
                 self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
             self._updates.turned_apart = self._course.apart
@@ -344,9 +347,7 @@ class Screening:
     def _take_averages(self, steering: float | None, ahead: float) -> None:
         """Check units, speeds and mounting with the averages of a complete interval."""
         self._averages = self._units.averages
-        if (
-            self._updates.step_ns >= self._sideways_until_ns
-        ):  # sideways, the car's own speed is less than that of positions
+        if not self._goes_sideways:  # sideways, the car's own speed is less than that of positions
             speeds = dict(self._units.find_speeds(self._averages))
             if self._judge.is_wrong:
                 speeds.pop(OWN, None)  # it is not used, so that the filter has not started with it

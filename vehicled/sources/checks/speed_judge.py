@@ -4,7 +4,7 @@ The speeds are compared with each other, and not with the estimate, which a wron
 shows by how much the car's own speed has changed beside it, over some tenths of a second up to a second, and how
 certain that is: wheels slip, a receiver is noisy, the integral of accelerometers drifts. The car's own speed is wrong
 if the others agree on its change, and if they would still show it without any one of them: a wheel that locks, a
-reflection or a slope alone accuses no healthy speed.
+reflection or a slope alone does not make a healthy speed wrong.
 """
 
 from __future__ import annotations

@@ -69,16 +69,16 @@ def _yaw_rate_drifts(by: float, named_within: float) -> Row:
     )
 
 
-def _speeds(name: str, make: Make, named_within: float = 0.5) -> list[Row]:
-    """A wrong speed of the car beside either receiver."""
+def _speeds(name: str, make: Make, named_within: tuple[float, float] = (0.5, 0.5)) -> list[Row]:
+    """A wrong speed of the car beside an RTK and a conventional receiver."""
     culprits = ("vehicle.speed",)
     return [
-        Row(name=name, make=make, culprits=culprits, named_within=named_within),
+        Row(name=name, make=make, culprits=culprits, named_within=named_within[0]),
         Row(
             name=f"{name}, conventional",
             make=make,
             culprits=culprits,
-            named_within=named_within + (0.5 if named_within > 0.5 else 0.0),
+            named_within=named_within[1],
             receiver="conventional",
             metres=1.5,
             degrees=3.0,
@@ -282,7 +282,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
     *_speeds(
         "speed drifts by 0.25 m/s²",
         _each(partial(Drifting, channel="vehicle.speed", rate=0.25)),
-        named_within=1.5,
+        named_within=(1.5, 2.0),
     ),
     _accelerometer_drifts("accelerometer drifts by 0.5 m/s³", "imu.ax", 2.5),
     _accelerometer_drifts("lateral accelerometer drifts by 0.5 m/s³", "imu.ay", 5.0),
