@@ -99,8 +99,23 @@ def test_a_step_of_a_gyroscope_is_found_while_tyres_slide():
     assert Run({"wz": step(0.1)}, has_slid=True).found_at() < BEGINS + 0.05
 
 
-def test_a_step_is_found_at_100_samples_per_second():
-    assert BEGINS < Run({"ay": step(2.5)}, rate=100.0).found_at() < BEGINS + 0.15
+def turn_in(t: float) -> float:
+    """Yaw rate, rad/s, of a car that has begun to turn in 0.1 s before the step, and changes it by 0.75 rad/s²."""
+    return 0.15 * (1.0 - math.cos(5.0 * max(t - BEGINS + 0.1, 0.0)))
+
+
+@pytest.mark.parametrize(("channel", "by"), [("ay", 2.0), ("ax", -2.0), ("wz", 0.1), ("wx", 0.5)])
+def test_a_step_and_its_end_are_found_at_100_samples_per_second(channel, by):
+    run = Run({channel: step(by)}, rate=100.0)
+    assert BEGINS < run.found_at() < BEGINS + 0.08
+    assert next(present for t, present in run.present if t > ENDS + 0.08) == ()
+    assert abs(run.mean_error(channel, ENDS + 0.1, 8.0)) < 0.01 * abs(by) + 0.001
+
+
+@pytest.mark.parametrize("by", [0.1, -0.1])
+def test_a_step_is_found_while_a_car_turns_in(by):
+    run = Run({"wz": lambda t: step(by)(t) + turn_in(t) - slalom(t)}, rate=100.0, steering=still)
+    assert BEGINS < run.found_at() < BEGINS + 0.08
 
 
 def test_nothing_is_subtracted_after_the_bias_has_stepped_back():
@@ -192,8 +207,9 @@ def swerving(t: float) -> float:
     ],
     ids=["nothing", "kerb", "outlier", "braking", "two axes", "swerving", "rough road", "sign"],
 )
-def test_motion_shocks_and_other_faults_are_not_bias_steps(more, of):
-    run = Run(more, **of)
+@pytest.mark.parametrize("rate", [100.0, 250.0])
+def test_motion_shocks_and_other_faults_are_not_bias_steps(more, of, rate):
+    run = Run(more, rate=rate, **of)
     assert run.found_at() == math.inf
     assert run.sigmas == []
 

@@ -74,6 +74,11 @@ def test_a_banked_track_rotates_the_road_less_the_lean_that_springs_allow():
     assert abs(f.rises.real) < 1e-12
 
 
+def test_gyroscopes_that_no_road_explains_do_not_rotate_it():
+    """In deg/s instead of rad/s."""
+    assert drive(lambda t: (-5.0, 2.0, 0.0), 2.0).rises == 0j
+
+
 def test_no_rotation_is_found_while_the_velocity_is_uncertain():
     f = drive(lambda t: (-0.2, 0.0, 0.0), 12.0, sigma=0.2)
     assert (f.rises, f.levelled) == (0j, [])

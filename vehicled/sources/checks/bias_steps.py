@@ -22,14 +22,17 @@ WATCHED = frozenset(_AXES)
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 """Fastest changes of a car's motion. m/s³: brakes take at least 0.09 s to build up 1.3 g. rad/s²: the tyres
 of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
+_AT_ONCE = 0.004
+"""s: time within which motion changes so fast and then goes on as before."""
 _LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.3
 """Ranges of usual sensors, m/s² and rad/s. Wheels and steering show a larger step of the yaw rate, also if it is a
 wrong sign."""
 _ABOUT_VERTICAL = 0.5
 """Share of the yaw rate in an axis from which on it counts as one that measures this."""
 _SIGMAS = 6.0
-_KEPT = 10
-"""Number of samples before a step, and after it, to each of which a straight line is fitted."""
+_KEPT, _FEWEST, _SPAN = 10, 5, 0.0375
+"""Most and fewest samples before a step, and after it, to each of which a straight line is fitted; and time that
+fewer than the most have to span, s: for longer, a car's motion is not straight."""
 _DIFFERENCE = math.sqrt(2.0)
 """Standard deviation of the difference of two samples, over that of a sample."""
 _SHARE = 0.3
@@ -93,14 +96,23 @@ class _Axis:
     def take(self, t: float, value: float) -> bool:
         """Whether a sample continues those before; if not, it may be one after a step."""
         dt, change = t - self.t, value - self.last
-        is_usual = not self.after and dt < _LONGEST and abs(change) <= self.margin + self.fastest * dt
+        is_usual = (
+            not self.after and dt < _LONGEST and abs(change) <= self.margin + self.fastest * min(dt, _AT_ONCE)
+        )
         if not is_usual and self._is_doubtful(t, value, dt, change):
             self.after.append((t, value))
             self.t = t
             return False
-        self.before.append((t, value))
-        self.last, self.t = value, t
+        self.add(t, value)
         return True
+
+    def add(self, t: float, value: float) -> None:
+        """Add a sample that continues those before."""
+        before = self.before
+        before.append((t, value))
+        while len(before) > _FEWEST and t - before[1][0] >= _SPAN:
+            before.popleft()
+        self.last, self.t = value, t
 
     def _is_doubtful(self, t: float, value: float, dt: float, change: float) -> bool:
         """Whether a sample that does not continue those before may be one after a step."""
@@ -109,7 +121,7 @@ class _Axis:
             return False
         if not self.after:
             self.jump = change
-            return len(self.before) == _KEPT and _stands_out(change, self.before)
+            return _is_enough(self.before) and _stands_out(change, self.before)
         expected, _ = _extrapolate(self.before, t)
         if abs(value - expected - self.jump) < _SHARE * abs(self.jump) + self.margin:
             return True
@@ -139,14 +151,19 @@ class _Axis:
 
     def _begin(self, samples: list[tuple[float, float]]) -> None:
         self.forget()
-        self.before.extend(samples)
-        if samples:
-            self.t, self.last = samples[-1]
+        for t, value in samples:
+            self.add(t, value)
 
     def hand_over(self) -> None:
         """Stop subtracting steps, and go on."""
         self._begin([(t, value + self.offset) for t, value in self.before])
         self.offset = 0.0
+
+
+def _is_enough(samples: Sequence[tuple[float, float]]) -> bool:
+    """Whether a line can be fitted to samples."""
+    number = len(samples)
+    return number == _KEPT or (number >= _FEWEST and samples[-1][0] - samples[0][0] >= _SPAN)
 
 
 def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[float, float]:
@@ -162,7 +179,8 @@ def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[floa
 def _stands_out(change: float, samples: Sequence[tuple[float, float]]) -> bool:
     """Whether a change stands out from the scatter of the samples before or after it, also on a rough road."""
     square = sum((value - _extrapolate(samples, t)[0]) ** 2 for t, value in samples)
-    return abs(change) > _SIGMAS * _DIFFERENCE * math.sqrt(square / (_KEPT - 2))
+    number = len(samples)  # the fewer, the less certain the scatter
+    return abs(change) > _SIGMAS * _KEPT / number * _DIFFERENCE * math.sqrt(square / (number - 2))
 
 
 class BiasSteps:
@@ -256,8 +274,7 @@ class BiasSteps:
     def _enter_usual(self) -> None:
         for t, sample in self._usual:
             for axis, value in zip(self._axes.values(), sample, strict=True):
-                axis.before.append((t, value))
-                axis.last, axis.t = value, t
+                axis.add(t, value)
         self._usual.clear()
         self._last = None
 
@@ -306,7 +323,7 @@ class BiasSteps:
         axis = self._axes[channel]
         if len(axis.after) == 1:
             axis.steering = steering
-        if len(axis.after) < _KEPT:
+        if not _is_enough(axis.after):
             return doubtful
         # Steering quickly changes the tyre forces as fast as that.
         turned = abs(steering - axis.steering) * (1.0 if channel in GYROSCOPES else abs(ahead))

@@ -52,6 +52,9 @@ _SLOWEST = 2.0
 _COMPARED, _OBSERVED_EVERY = 20.0, 0.1
 """s: time after which the constant difference is known well enough for the filter to observe the rest; and
 time between such observations."""
+_FASTEST = 1.5
+"""rad/s: no road makes a car roll or pitch faster, and gyroscopes that show more are wrong: a kerb of 0.15 m under
+the wheels of one side rolls it by 0.1 rad within 0.1 s."""
 _INTERVAL, _LONGEST = 0.01, 0.2
 """s: time between used samples; and longest time between continuous samples."""
 
@@ -106,6 +109,7 @@ class RoadRotation:
         it lacks gravity; `place`: of the IMU, m.
         """
         since, self._t = t - self._t, t
+        rates = [*(rate if abs(rate) < _FASTEST else 0.0 for rate in rates[:2]), rates[2]]
         read = self._filter.pose.item
         estimated, velocity = complex(read(V1Z), read(V2Z)), complex(read(AHEAD), read(LEFT))
         before, self._velocity = self._velocity, velocity
