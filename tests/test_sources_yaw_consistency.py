@@ -5,6 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from estimator_rig import prototype
 
@@ -33,13 +34,15 @@ def run(
     course_agrees: Callable[[float], bool] = lambda t: True,
     locked: Callable[[float], bool] = lambda t: False,
     slips: Callable[[float], tuple[float, float]] = lambda t: (0.0, 0.0),
+    jitter: float = 0.0,
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
 
     `course`: rate of the course, rad/s, which the accelerometers measure with the body's roll and a bank of 0.03
     rad. `late`: delay of the wheels relative to the gyroscope, s. `slips`: shares by which wheels turn slower than
-    without slip.
+    without slip. `jitter`: of the wheels' times, 1 σ, s.
     """
+    random = np.random.default_rng(1)
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
     yaw = YawConsistency(imu, configuration.vehicle)
@@ -69,7 +72,8 @@ def run(
                     if counters
                     else {f"wheel.{w}.speed": rates[n]}
                 )
-            waiting.append(Measurement("car", t_ns, round((t + late) * 1e9), rolled))
+            at = t_ns + round(jitter * 1e9 * random.standard_normal()) if jitter else t_ns
+            waiting.append(Measurement("car", at, round((t + late) * 1e9), rolled))
         while waiting and waiting[0].arrival <= t_ns:
             yaw.take(waiting.popleft(), speed, offset, course_agrees(t))
         ahead = min(speed, estimated(t))
@@ -306,6 +310,19 @@ def test_wheels_confirm_the_part_of_an_angle_gained_within_their_window_of_a_sec
 
     run(drift, until=FAILS + 2.0, made=note, course_agrees=lambda t: t < FAILS)
     assert set(found) == {(True, True, None)}
+
+
+def test_wheels_show_an_excess_at_all_times_although_their_own_times_are_uneven():
+    """As those of an adapter. The comparison of a second must not end where two samples are closer together."""
+    found: list[float] = []
+
+    def note(t: float, yaw: YawConsistency) -> None:
+        if t > FAILS + 1.1:
+            found.append(yaw.excess)
+
+    wrong = after(lambda t: turning(t) + 0.1)
+    run(wrong, until=FAILS + 4.0, made=note, counters=False, jitter=0.001, course_agrees=lambda t: t < FAILS)
+    assert min(found) > 0.01
 
 
 def test_a_drift_that_the_course_contradicts_is_not_learned_as_an_offset():
