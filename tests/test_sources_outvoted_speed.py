@@ -1,5 +1,7 @@
 """Speeds of two devices outvote an estimated speed that an accelerometer has led astray."""
 
+from dataclasses import replace
+
 import numpy as np
 from estimator_rig import SECOND, Run, mixed, prototype, steps, without
 
@@ -47,6 +49,46 @@ def test_a_device_that_agrees_with_the_estimate_again_has_no_vote():
 def test_an_old_contradiction_does_not_count():
     gnss = [("gnss", n, 0.5) for n in (1, 2)]
     assert not any(take(*gnss, ("vehicle", 50, 0.5), ("vehicle", 51, 0.5)))
+
+
+def test_a_device_that_contradicts_an_estimate_with_which_another_agrees_is_alone():
+    outvoted = OutvotedSpeed()
+    outvoted.note("gnss", agrees=True)
+    for _ in range(9):
+        outvoted.note("vehicle", agrees=False)
+    assert not outvoted.is_alone("vehicle")
+    outvoted.note("gnss", agrees=True)
+    assert outvoted.is_alone("vehicle")
+    assert not outvoted.is_alone("gnss")
+    outvoted.note("vehicle", agrees=True)
+    assert not outvoted.is_alone("vehicle")
+
+
+def test_a_device_that_measures_no_more_often_than_others_has_little_weight_as_it_is():
+    outvoted = OutvotedSpeed()
+    for _ in range(9):
+        outvoted.note("vehicle", agrees=False)
+        outvoted.note("gnss", agrees=True)
+        assert not outvoted.is_alone("vehicle")
+
+
+def test_receivers_are_not_refused_for_a_wrong_speed_that_measures_more_often():
+    """As its time is not known, it is no fault while the car brakes and accelerates; the estimate followed it."""
+    drive, begin, end = mixed(18.0), 11 * SECOND, 16 * SECOND
+
+    def disturb(m: Measurement) -> Measurement:
+        by = 0.5 if begin < m.t < end and "vehicle.speed" in m.values else 0.0
+        return Measurement(
+            m.source, m.t, m.arrival, {c: v + by * (c == "vehicle.speed") for c, v in m.values.items()}
+        )
+
+    sensors = prototype().sensors
+    speed = replace(sensors.vehicle_speed, latency_sigma=0.02)
+    configuration = replace(prototype(), sensors=replace(sensors, vehicle_speed=speed))
+    run = Run(configuration, steps(map(disturb, drive.measurements(3, gnss="conventional"))))
+    later = (run.t > begin) & (run.t < end)
+    assert np.max(np.abs(run.error(drive, "vx"))[later]) < 0.2
+    assert {f.source for f in run.summary.faults} == {"vehicle.speed"}
 
 
 def test_an_accelerometer_that_is_off_does_not_lead_the_speed_astray():

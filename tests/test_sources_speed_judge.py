@@ -45,12 +45,15 @@ def find_wrong(
     others: frozenset[str] = OTHERS,
     sensors: Sensors = TIMED,
     slide: float = math.inf,
+    latency: tuple[float, float] | None = None,
 ) -> list[float]:
     """Times, s, at which the car's own speed is held to be wrong, of a car with that `speed`.
 
-    `slide`: time, s, from which on the car goes sideways.
+    `slide`: time, s, from which on the car goes sideways; `latency`: of its own speed as estimated, and its σ, s.
     """
     random, judge, found, angle = np.random.default_rng(1), SpeedJudge(sensors, RADIUS), [], 0.0
+    if latency is not None:
+        judge.note_latency(*latency)
     for k in range(round(LENGTH * 500)):
         t, at = k / 500, k * 2_000_000
         v = speed(t)
@@ -132,6 +135,31 @@ def test_a_smoothed_speed_of_unknown_time_is_right_while_the_car_brakes(seconds)
         return smoothed[0]
 
     assert find_wrong(braking, lag, sensors=Sensors()) == []
+
+
+def stepping_while_braking(**of: object) -> list[float]:
+    """1 m/s off from shortly before the end of the braking on, with a latency whose σ is 0.02 s at first."""
+    step = fault(lambda t, v: v + 1.0 * (t > 1.0))
+    return find_wrong(braking, step, sensors=Sensors(), **of)
+
+
+def test_a_speed_is_found_wrong_while_the_car_brakes_once_its_latency_is_known():
+    assert stepping_while_braking() == []
+    assert stepping_while_braking(latency=(0.0, 0.015)) == []
+    found = stepping_while_braking(latency=(0.002, 0.004))
+    assert found[0] - BEGIN - 1.0 < 0.5
+
+
+def test_a_speed_stays_wrong_while_the_car_brakes():
+    """What a late speed may be off by then does not make it right again."""
+
+    def drives_on(t: float) -> float:
+        return 25.0 - 8.0 * min(max(t - BEGIN - 1.0, 0.0), 2.0)
+
+    found = find_wrong(drives_on, fault(lambda t, v: v + 1.0), sensors=Sensors())
+    assert found[0] - BEGIN < 0.4
+    assert 0.0 < found[-1] - END < 1.5
+    assert len(found) == pytest.approx(100 * (found[-1] - found[0]), abs=2)
 
 
 @pytest.mark.parametrize("digit", [1.0 / 3.6, 0.01 / 3.6])

@@ -22,8 +22,10 @@ wait."""
 OnUpdate = Callable[[Innovation], None]
 """Called with the record of an observation that has been evaluated, while the filter still holds it."""
 
+_OWN = "vehicle"
+"""Device of the car's own speed, which measures more often than others."""
 _SPEEDS = {
-    "vehicle.speed": "vehicle",
+    "vehicle.speed": _OWN,
     **{f"{device}.{what}": device for device in ("gnss", "gnss2") for what in ("speed", "velocity")},
 }
 """Devices by the kinds of observations that show the speed whatever the wheels do."""
@@ -133,6 +135,8 @@ class MeasurementUpdates:
             reject = math.inf
         elif health.over_ground and health.is_contradicted(m.t) and not self._has_other_speed(kind):
             weigh = reject = math.inf
+        device = _SPEEDS.get(kind) if self._on_update is None else None
+        is_used = is_used and not (device == _OWN and self._outvoted.is_alone(device))
         update = self._filter.update(observation, (weigh, reject) if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:
@@ -150,7 +154,8 @@ class MeasurementUpdates:
                 health.count_reset()
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
-        if (device := _SPEEDS.get(kind)) is not None and self._on_update is None:
+        if device is not None:
+            self._outvoted.note(device, nis <= health.limits[0] * len(value))
             if update.rejected:
                 self._doubt_speed(m.t, device, innovation)
             else:
@@ -160,7 +165,7 @@ class MeasurementUpdates:
         """Doubt the estimated speed if another device contradicts it by as much as this one."""
         pose = self._filter.pose
         if len(innovation) == 1:  # over ground it has no sign
-            sign = 1.0 if device == "vehicle" else math.copysign(1.0, pose.item(AHEAD))
+            sign = 1.0 if device == _OWN else math.copysign(1.0, pose.item(AHEAD))
             deviation = sign * innovation[0]
         else:
             deviation = innovation[0] * math.cos(pose.item(YAW)) + innovation[1] * math.sin(pose.item(YAW))

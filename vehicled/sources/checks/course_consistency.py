@@ -37,10 +37,12 @@ _SIGMAS, _DOUBTED_SIGMAS = 4.0, 3.0
 differences usually is."""
 _BIAS_SIGMAS = 3.0
 """Standard deviations by which the bias may be wrong."""
-_LATENCY, _REAR, _SLIP = 0.12, 1.5, 0.006
-"""How the difference between course and heading depends on the yaw rate: latency between the two, s; distance
-from the vehicle origin to the rear axle, where a car moves straight ahead without slip, m; slip angle there
-per lateral acceleration, rad/(m/s²)."""
+_REAR, _SLIP, _OTHER_SLIP = 1.5, 0.006, 0.5
+"""How the difference between course and heading depends on the yaw rate: distance from the vehicle origin to the rear
+axle, where a car moves straight ahead without slip, m; slip angle there per lateral acceleration, rad/(m/s²); and by
+which share of either it may be otherwise."""
+_LATENCY, _AT_LEAST, _LATENCY_SIGMAS = 0.12, 0.03, 3.0
+"""s: unknown part of the latency of courses, at most, and at least; and number of its σ."""
 _EVERY, _MEMORY = 0.02, 0.6
 """s: spacing of the angles that are kept for late courses, and how long they are kept."""
 _SLOWEST = 6.0
@@ -64,7 +66,7 @@ class _Place(NamedTuple):
     t: float
     """s"""
     apart: float
-    """rad: angle of the gyroscope less that of the course."""
+    """rad: angle of the gyroscope less that of the course, and less the usual sideslip."""
     free: float
     """rad: the same, with the gyroscope's angle less the estimated bias."""
     angle: float
@@ -97,6 +99,8 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
+        self._late, self._per_rate = 0.0, _LATENCY
+        """s: by how much courses are older than their times, and how well that is known."""
         self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
@@ -132,6 +136,11 @@ class CourseConsistency:
         """`bias`: the filter's, of the gyroscopes (3,), IMU axes; `sigma`: of the last one's; rad/s."""
         if self._axes is not None:
             self.bias, self._sigma = sum(map(mul, self._axes[1], bias)), sigma
+
+    def set_latency(self, latency: float, sigma: float) -> None:
+        """`latency`: by how much courses are older than their times, as the filter has found; `sigma`: its σ; s."""
+        self._late = latency
+        self._per_rate = min(_AT_LEAST + _LATENCY_SIGMAS * sigma, _LATENCY)
 
     def take(
         self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
@@ -184,6 +193,7 @@ class CourseConsistency:
         kept = self._places
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
+        t -= self._late
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
@@ -191,20 +201,20 @@ class CourseConsistency:
         if t - measured > _SILENT:
             self._forget_places()
             return None
-        # A roll to the right moves the antenna to the right.
-        apart = angle + course - self._gnss.antenna[2] * rolling / ahead
-        if kept:
-            apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         # The faster a car turns at the same rate, the further its rear swings out.
         slip = _REAR / ahead - _SLIP * ahead
+        # A roll to the right moves the antenna to the right.
+        apart = angle + course + slip * rate - self._gnss.antenna[2] * rolling / ahead
+        if kept:
+            apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead)
-        per_rate = _LATENCY + max(_REAR / ahead, _SLIP * ahead)
+        per_rate = self._per_rate + _OTHER_SLIP * max(_REAR / ahead, _SLIP * ahead)
         most, since, steepest = -math.inf, now, 0.0
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
             usual = _SHARE * abs(angle - place.angle) + per_rate * abs(rate - place.rate)
-            usual += abs(place.rate * (slip - place.slip))
+            usual += _OTHER_SLIP * abs(place.rate * (slip - place.slip))
             beyond = abs(gained) - usual - _BIAS_SIGMAS * place.sigma * dt
             bound = _calc_bound(now, place)
             if beyond > most * bound:

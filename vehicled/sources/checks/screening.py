@@ -29,10 +29,12 @@ from vehicled.sources.checks.yaw_consistency import YawConsistency
 from vehicled.sources.checks.yaw_refusal import YawRefusal, widen
 from vehicled.sources.checks.yaw_vote import YawVote
 from vehicled.sources.gnss.ground_velocity import VECTORS, add_speed_and_course, find_channels
+from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.imu import GYROSCOPES
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE_CHANNEL
@@ -48,7 +50,7 @@ _NO_BIAS = (0.0, 0.0, 0.0)
 _ALONE_NS = 500_000_000
 """Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
-"""Time between readings of the filter's gyroscope bias."""
+"""Time between readings of the filter's states."""
 _SLIDING_NS = 600_000_000
 """Time for which tyres may slide after a wheel was rejected, or after the car went sideways."""
 _MOST_UNKNOWN = 8
@@ -95,7 +97,7 @@ class Screening:
         self._steps = BiasSteps(sensors.imu)
         self._lateral = LateralVote(sensors.imu, sensors.gnss, vehicle.gravity)
         self._looked_ns = 0
-        """Time of the step at which the filter's gyroscope bias was last read."""
+        """Time of the step at which the filter's states were last read."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
         """Number of rejections of wheels at the last reading; and time, ns, until which tyres may slide."""
         self._sideways_until_ns = 0
@@ -178,10 +180,8 @@ class Screening:
         self._steps.found.clear()
         now_ns = self._updates.step_ns
         self._judge.gained.note_slope(self._gravity * f.pose.item(V1Z))
-        if GYRO_BIAS not in f.states:
-            self._course.set_bias(_NO_BIAS, 0.0)
-        elif now_ns - self._looked_ns >= _LOOK_NS:
-            self._look_at_bias(f, now_ns)
+        if now_ns - self._looked_ns >= _LOOK_NS:
+            self._look_at_states(f, now_ns)
         if self._yaw_vote.watched:
             self._take_votes(f, now_ns)
         if self._judge.found[0]:
@@ -225,6 +225,21 @@ class Screening:
             self._course.begin_anew()
             self._updates.note_imu_change(self._updates.step_ns)
 
+    def _look_at_states(self, f: EstimatedFilter, now_ns: int) -> None:
+        """Pass on to the checks what the filter has found about sensors."""
+        if SPEED_LATENCY in f.states:
+            sigma = math.sqrt(max(f.get_variance(SPEED_LATENCY), 0.0))
+            self._judge.note_latency(f.slow.view(SPEED_LATENCY).item(0), sigma)
+        if GNSS.latency in f.states:
+            late = (GNSS.latency, GNSS.velocity_latency)
+            sigma = math.hypot(*(math.sqrt(max(f.get_variance(x), 0.0)) for x in late))
+            self._course.set_latency(sum(f.slow.view(x).item(0) for x in late), sigma)
+        if GYRO_BIAS in f.states:
+            self._look_at_bias(f, now_ns)
+        else:
+            self._course.set_bias(_NO_BIAS, 0.0)
+        self._looked_ns = now_ns
+
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
         """Pass the filter's gyroscope bias on to the comparison with courses; widen a bias that drifts."""
         self._jumps.widen_drift(f, now_ns, (now_ns - self._looked_ns) * 1e-9)
@@ -232,7 +247,6 @@ class Screening:
         self._course.set_bias(f.slow.view(GYRO_BIAS).tolist(), sigma)
         if self._jumps.has_confirmed(sigma):
             self.latest[GYROSCOPES[2]] = now_ns, "bias"
-        self._looked_ns = now_ns
         self._look_for_slides(f, now_ns)
         self._updates.is_imu_sound = self._mounting.is_confirmed and not (
             self._jumps.drifts(now_ns) or self.is_gyroscope_doubtful

@@ -42,6 +42,9 @@ _LEAST = 0.1
 _LATE, _TIMED, _SMOOTHED = 0.5, 0.01, 15
 """s: by how much a speed may be late, as control units smooth it; and if its time is known. And number of blocks
 before the compared ones whose acceleration may still show in a smoothed speed."""
+_FOUND, _FOUND_SIGMAS, _AS_SMOOTHED = 0.6, 3.0, 2.0
+"""Share of the given σ of its latency up to which the latency counts as found; number of standard deviations by which
+it then may be wrong; and factor, as a smoothed speed is later at first than in the mean."""
 _COUNTING, _ROLLING = 0.08, 0.0015
 """1 σ of the speed by wheels: of counting teeth in a block, m/s; and share of the speed, as in bends."""
 _SLIP, _SLIP_SIGMA = 0.0025, 0.0015
@@ -97,7 +100,8 @@ class SpeedJudge:
         """Take settings, also while running."""
         self.gained.configure(sensors.imu)
         own, receiver = sensors.vehicle_speed, sensors.gnss
-        self._late = _TIMED if own is not None and own.latency_sigma == 0.0 else _LATE
+        self._latency_sigma = 0.0 if own is None else own.latency_sigma
+        self._late = _LATE if self._latency_sigma else _TIMED
         self._late_ns = 0 if receiver is None else round(receiver.latency * 1e9)
 
     def reset(self) -> None:
@@ -127,6 +131,12 @@ class SpeedJudge:
         self._above: list[float] = []
         self._rates: list[float] = []
         self._turned = dict(self._angles)
+
+    def note_latency(self, latency: float, sigma: float) -> None:
+        """Note the latency of the car's own speed as estimated, and its σ, s."""
+        is_found = sigma < _FOUND * self._latency_sigma
+        late = _AS_SMOOTHED * (abs(latency) + _FOUND_SIGMAS * sigma)
+        self._late = min(max(late, _TIMED), _LATE) if is_found else _LATE
 
     @property
     def is_wrong(self) -> bool:
@@ -193,7 +203,7 @@ class SpeedJudge:
     def _judge(self) -> None:
         blocks = list(self._blocks)
         if self._before:
-            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:]), blocks[-1].speed):
+            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:], 0.0), blocks[-1].speed):
                 self._before = []
                 self._blocks.clear()
             return
@@ -202,7 +212,7 @@ class SpeedJudge:
             before = blocks[: -number - between][-_BEFORE:]
             if len(before) < _FEWEST:
                 return
-            by, certainty = _find_wrong(self._find_changes(before, blocks[-number:]))
+            by, certainty = _find_wrong(self._find_changes(before, blocks[-number:], self._late))
             if certainty == -math.inf:
                 return  # also for longer times, in which that averages out
             if certainty > _SURE:
@@ -225,10 +235,10 @@ class SpeedJudge:
         self._wrong = max(most, by), max(share, by / speed)
         return by < least and all(abs(by) < max(least, _BACK * sigma) for by, sigma in changes)
 
-    def _find_changes(self, before: Sequence[_Block], latest: Sequence[_Block]) -> list[_Change]:
-        """What each of the others says."""
+    def _find_changes(self, before: Sequence[_Block], latest: Sequence[_Block], late: float) -> list[_Change]:
+        """What each of the others says, less what a speed that is `late` by so much, s, may change by."""
         speed = fmean(b.speed for b in latest)
-        recent = latest if self._late == _TIMED else self._blocks
+        recent = latest if self._late < _LATE else self._blocks
         accelerations = [b.acceleration for b in (*before, *recent)]
         elapsed = fmean(b.t for b in latest) - fmean(b.t for b in before)
         changed = fmean(b.acceleration for b in latest) - fmean(b.acceleration for b in before)
@@ -251,8 +261,8 @@ class SpeedJudge:
             noise = scatter / (len(usual) + _COUNTS - 1) * (1 / len(above) + 1 / len(usual))
             apart = _APART * unsteady
             found.append(_Change(fmean(above) - mean, math.hypot(math.sqrt(noise), _SHARE * speed, apart)))
-        late = self._late * unsteady
-        return [_Change(math.copysign(max(abs(by) - late, 0.0), by), sigma) for by, sigma in found]
+        less = late * unsteady
+        return [_Change(math.copysign(max(abs(by) - less, 0.0), by), sigma) for by, sigma in found]
 
 
 def _find_wrong(changes: Sequence[_Change]) -> tuple[float, float]:

@@ -336,7 +336,9 @@ class YawConsistency:
         self._beside_wheels, self._slides = None, False
         if t - kept[0].t < _WINDOW:
             return
-        while t - kept[1].t >= _WINDOW:  # as times are uneven, the first one is kept until the next is old enough
+        while (
+            t - kept[1].t >= _WINDOW
+        ):  # as times are uneven, the first one is kept until the next is old enough
             kept.popleft()
         first = kept[0]
         now, begin = place.sums, first.sums

@@ -1,14 +1,21 @@
-"""Speeds of two devices that contradict the estimate and agree with each other: then the estimate is wrong."""
+"""Speeds that contradict the estimate: it is wrong if two devices agree on that, else the one that does is.
+
+The car measures its own speed so often that the estimate would follow a wrong one, however little weight each sample
+has, and receivers would contradict the estimate in their turn.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import NamedTuple
 
 _LASTING_NS = 300_000_000
 """Time for which a contradiction counts: receivers measure five times per second, and late."""
 _FEWEST = 2
 """Number of measurements of a device in a row that have to be rejected, if it has measured as many."""
+_MORE_OFTEN = 5
+"""Number of speeds of a device per speed of another one from which on the estimate would follow the former."""
 _ALIKE = 0.5
 """Share of the larger deviation by which the two may differ: one is older, and the estimate goes on moving away."""
 
@@ -30,6 +37,26 @@ class OutvotedSpeed:
 
     def __init__(self) -> None:
         self._found: dict[str, _Contradiction] = {}
+        self._apart: dict[str, int] = {}
+        """By device, the number of speeds in a row that were not as expected;"""
+        self._agreeing: dict[str, Counter[str]] = {}
+        """and meanwhile, by other device, of those that were."""
+
+    def note(self, device: str, agrees: bool) -> None:
+        """Note whether a speed of a device is as expected."""
+        if not agrees:
+            self._apart[device] = self._apart.get(device, 0) + 1
+            self._agreeing.setdefault(device, Counter())
+            return
+        self._apart.pop(device, None)
+        self._agreeing.pop(device, None)
+        for agreeing in self._agreeing.values():
+            agreeing[device] += 1
+
+    def is_alone(self, device: str) -> bool:
+        """Whether a device goes on contradicting the estimate, with which one that measures less often agrees."""
+        number, agreeing = self._apart.get(device, 0), self._agreeing.get(device, {})
+        return any(number > _MORE_OFTEN * other for other in agreeing.values())
 
     def accept(self, device: str) -> None:
         """Note that a speed of a device has been accepted."""
