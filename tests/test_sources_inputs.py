@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
 
+from vehicled.filter.states import Group
 from vehicled.sources.inputs.brakes import BrakePressure
 from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.inputs.steering import Steering, SteeringInput
@@ -390,3 +391,36 @@ def test_a_steering_angle_by_rolling_is_mirrored_once(car, before):
     inputs.apply(0.4)
     angle = car.inputs[RACK] / inputs.steering.geometry.rack_per_angle + offset[0]
     assert angle == pytest.approx(wheelbase * yaw_rate / after, rel=0.02)
+
+
+class Doubted:
+    """Records which states of a filter become uncertain."""
+
+    def __init__(self) -> None:
+        self.pose, self.states, self.is_drive_known = np.zeros(64), (), True
+        self.pose[AHEAD] = 10.0
+        self.added: list[tuple[str, str, float]] = []
+
+    def set_drive_known(self, known: bool) -> None: ...
+
+    def set_steering_known(self, known: bool, noise: float) -> None: ...
+
+    def add_variance(self, group: Group, element: str, variance: float) -> None:
+        self.added.append((group.name, element, variance))
+
+
+def test_a_wrong_angle_makes_the_lateral_velocity_that_has_followed_it_uncertain_once(car):
+    """A rack that stays where it was, while the car begins to turn."""
+    inputs, f = make_inputs(car), Doubted()
+    steering = inputs.steering
+    for k in range(200):
+        t, yaw_rate = 0.01 * k, max(0.0, 0.01 * k - 0.5)
+        inputs.take(round(t * 1e9), {"steer.rack": 0.0})
+        inputs.check(t, f, SimpleNamespace(yaw_rate=yaw_rate, imu=None))
+        if steering.found_off:
+            found = steering.found_off
+    assert steering.health.state == "distrusted"
+    ((group, element, variance),) = f.added
+    assert (group, element) == ("velocity", "left")
+    assert variance == pytest.approx((0.5 * 10.0 * found) ** 2)
+    assert 0.03 < found < 0.1

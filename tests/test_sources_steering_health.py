@@ -23,7 +23,8 @@ def straight(_: float) -> float:
 
 
 def right(t: float, yaw_rate: float) -> float | None:
-    return WHEELBASE * yaw_rate / SPEED + OFFSET + 1e-4 * math.sin(1e3 * t)
+    """With digits of 0.1 mrad."""
+    return 1e-4 * round(1e4 * (WHEELBASE * yaw_rate / SPEED + OFFSET) + math.sin(1e3 * t))
 
 
 def run(
@@ -78,6 +79,31 @@ def test_a_sensor_that_repeats_its_sample_in_a_bend_is_distrusted():
     # By then the road wheels have turned by 0.03 rad and a little more.
     assert 8.3 < first < 9.5
     assert {s for t, s, _ in states if t > first} == {"distrusted"}
+
+
+def noisy(digit: float) -> Callable[[float, float], float]:
+    """A sensor with noise of 0.5 mrad and a digit, rad, stuck from 8 to 12 s."""
+    random, last = np.random.default_rng(2), [0.0]
+
+    def measure(t: float, r: float) -> float:
+        if not 8.0 <= t < 12.0:
+            angle = WHEELBASE * r / SPEED + OFFSET + 5e-4 * float(random.standard_normal())
+            last[0] = digit * round(angle / digit)
+        return last[0]
+
+    return measure
+
+
+def test_a_sensor_whose_noise_is_missing_is_distrusted_until_it_is_back():
+    states = list(run(noisy(1e-4), turning))
+    assert {s for t, s, _ in states if t < 8.1} == {"measured"}
+    assert {s for t, s, _ in states if 8.15 < t < 12.0} == {"distrusted"}
+    assert {s for t, s, _ in states if t > 12.3} == {"measured"}
+
+
+def test_a_coarse_sensor_that_repeats_its_sample_is_used_until_the_car_turns_otherwise():
+    states = list(run(noisy(5e-3), lambda t: 0.1))
+    assert {s for t, s, _ in states} == {"measured"}
 
 
 def test_a_sensor_that_drops_to_zero_is_distrusted_at_once():

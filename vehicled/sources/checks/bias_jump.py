@@ -11,11 +11,11 @@ from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
     POSITION,
-    UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
     Group,
 )
+from vehicled.sources.falsified import doubt_unmodelled
 from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD, YAW
@@ -61,10 +61,7 @@ def doubt_falsified(
     f.add_common_error(falsified)
     for group, element, by in falsified:
         f.add_variance(group, element, (_OWN * by) ** 2)
-    if UNMODELLED in f.states:
-        for element, force in zip(UNMODELLED.elements, f.slow.view(UNMODELLED).tolist(), strict=True):
-            if element in ("left", "yaw"):
-                f.add_variance(UNMODELLED, element, force**2)
+    doubt_unmodelled(f)
 
 
 def _list_falsified(

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.filter.boundary import EstimatedFilter
-from vehicled.filter.states import STEERING_OFFSET
+from vehicled.filter.states import STEERING_OFFSET, VELOCITY
 from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.falsified import doubt_unmodelled
 from vehicled.sources.inputs.brakes import Brakes
 from vehicled.sources.inputs.drive_health import DriveHealth
 from vehicled.sources.inputs.model_input import InputSettings, ModelInput
@@ -24,6 +25,9 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
 Kind = TypeVar("Kind", bound=ModelInput[InputSettings])
 MISSING = "without_steering", "without_drive"
 """What `Inputs.count_missing` counts."""
+_FOLLOWED = 0.5
+"""Share of the velocity aside of wheels turned wrongly that the car's lateral velocity takes until they are
+found."""
 _SIDEWAYS = 0.3
 """Lateral speed over forward speed above which the car slides: at full lock it is less at the centre of
 mass."""
@@ -95,6 +99,8 @@ class Inputs:
             # The last angle is no longer used, so its error is dropped as well.
             f.set_steering_known(True, steering.noise)
         f.set_steering_known(is_steered, steering.noise)
+        if steering.found_off:
+            self._doubt_falsified(f, steering.found_off * ahead)
         if steering.take_speed(ahead) and not (is_steered or steering.is_replaced_anew):
             # The yaw rate stays as measured while the speed changed sign: so the wheels are turned to the
             # other side.
@@ -102,6 +108,11 @@ class Inputs:
             f.slow.move(STEERING_OFFSET, -2.0 * angle)
             f.add_variance(STEERING_OFFSET, "", MIRRORED**2)
         self._due = t + _EVERY if is_steered else t
+
+    def _doubt_falsified(self, f: EstimatedFilter, aside: float) -> None:
+        """Make uncertain what a wrong steering angle has falsified, which is `aside` at this speed, m/s."""
+        f.add_variance(VELOCITY, "left", (_FOLLOWED * aside) ** 2)
+        doubt_unmodelled(f)
 
     def count_missing(self, counters: Counter[str], f: EstimatedFilter) -> None:
         """Count the step if steering is missing, and if torques or pressure are."""

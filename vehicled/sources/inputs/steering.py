@@ -111,6 +111,8 @@ class Steering(ModelInput[SteeringInput]):
         """Speed at the last check, m/s."""
         self.is_replaced_anew = False
         """Whether the angle of rolling has just replaced the last measured angle."""
+        self.found_off = 0.0
+        """rad: by how much the last measured angle has just been found to be off; else 0."""
 
     @property
     def measured_at(self) -> float:
@@ -163,7 +165,9 @@ class Steering(ModelInput[SteeringInput]):
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not; `slides`: whether the car
         goes sideways.
         """
+        was_measured = self.health.state == "measured"
         instead = self.health.check(t, ahead, yaw_rate, slides)
+        self.found_off = instead - self._find_angle(t) if was_measured and instead is not None else 0.0
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
         self.is_replaced_anew = instead is not None and is_last
         dt, self._checked = max(t - self._checked, 0.0), t
@@ -187,8 +191,10 @@ class Steering(ModelInput[SteeringInput]):
 
         0 if the angle of rolling has replaced it, as that belongs to the present speed.
         """
-        if self.noise == _REPLACED:
-            return 0.0
+        return 0.0 if self.noise == _REPLACED else self._find_angle(t)
+
+    def _find_angle(self, t: float) -> float:
+        """Angle of the front wheels that the model has at t (s), rad to the left."""
         left, right = (rod.at(t)[0] for rod in self._rods)
         return 0.5 * (left + right) / self.geometry.rack_per_angle
 

@@ -49,6 +49,11 @@ _LARGEST_NOISE = 0.01
 """rad, 1 σ: largest noise that a single sample counts as."""
 
 
+_OF_DIGITS, _REPETITIONS, _OF_USUAL, _QUIET_FOR = 3.0, 10, 3, 0.1
+"""Noise in digits from which on an angle changes with nearly each sample. It is stuck after so many repetitions, as a
+multiple of its usual ones, and after so long, s."""
+
+
 class SteeringHealth:
     """Compares the mean angle of the road wheels, rad, with the angle of rolling."""
 
@@ -69,6 +74,10 @@ class SteeringHealth:
         self._noise_of_changes, self._sample = SampleNoise(_LARGEST_NOISE), math.nan
         """Noise of samples that differ from the one before, as a logger that repeats each sample makes stairs
         of a smooth angle; and that one."""
+        self._digit = math.inf
+        """rad: least change between samples."""
+        self._repetitions = self._usual_repetitions = 0
+        """Number of samples equal to the one before; and most of them of the healthy sensor."""
         self._jumped_by = math.nan
         """Sum of the jumps since the sensor was last healthy, rad; NaN if it was distrusted for another
         reason."""
@@ -84,7 +93,12 @@ class SteeringHealth:
         self._noise.take(t, angle)
         if angle != self._sample:
             self._noise_of_changes.take(t, angle)
-            self._sample = angle
+            self._digit = min(self._digit, abs(angle - self._sample))
+            if not self._distrusted:
+                self._usual_repetitions = max(self._usual_repetitions, self._repetitions)
+            self._sample, self._repetitions = angle, 0
+        else:
+            self._repetitions += 1
         variance = min(self._noise.variance, self._noise_of_changes.variance)
         self.is_noisy = variance > (_QUIET if self.is_noisy else _NOISY) ** 2
         if jumps:
@@ -97,7 +111,16 @@ class SteeringHealth:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
             self._note_jump(jump)
+        elif self._repetitions and not self._distrusted and self._is_too_quiet(t):
+            self._distrust()
         return not self._is_wrong
+
+    def _is_too_quiet(self, t: float) -> bool:
+        """Whether an angle whose noise changed it with nearly every sample repeats itself."""
+        least = max(_REPETITIONS, _OF_USUAL * self._usual_repetitions)
+        if self._repetitions < least or t - self._changed < _QUIET_FOR:
+            return False
+        return self._noise_of_changes.variance > (_OF_DIGITS * self._digit) ** 2
 
     def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
