@@ -55,8 +55,8 @@ class OutvotedSpeed:
 
     def is_alone(self, device: str) -> bool:
         """Whether a device goes on contradicting the estimate, with which one that measures less often agrees."""
-        number, agreeing = self._apart.get(device, 0), self._agreeing.get(device, {})
-        return any(number > _MORE_OFTEN * other for other in agreeing.values())
+        others = self._agreeing.get(device, Counter()).values()
+        return any(self._apart[device] > _MORE_OFTEN * number for number in others)
 
     def accept(self, device: str) -> None:
         """Note that a speed of a device has been accepted."""
