@@ -12,6 +12,7 @@ from vehicled.configuration import load_configuration
 from vehicled.messages import Measurement
 from vehicled.studies.faults.drives import BEGIN, DRIVES, PLACES, FaultDrive, make_drive
 from vehicled.studies.faults.offline import run_offline
+from vehicled.studies.faults.other_cars import OTHER_DRIVES
 from vehicled.studies.faults.rows import BY_NAME, ROWS
 from vehicled.studies.faults.runs import CAR, FaultJob, list_jobs, run_job
 from vehicled.studies.faults.signals import ClockBeginsAnew
@@ -57,6 +58,37 @@ def test_a_drifting_bias_is_reported_in_time_and_no_healthy_source_is_rejected(f
     assert {"named", "wrongly_refused", "lives", "error_m", "recovered_after"}.isdisjoint(found["misses"])
     assert math.degrees(found["error_yaw"]) < degrees
     assert found["error_sigma"] < sigmas
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "drive"),
+    [
+        ("steering stuck", "CommonRoad 2 hard"),
+        ("yaw rate 0.1 rad/s too large", "CommonRoad 1 mixed"),
+        ("accelerometer 2 m/s² off", "CommonRoad 2 hard"),
+        ("speed 0.5 m/s too high, conventional", "CommonRoad 1 mixed"),
+    ],
+)
+def test_faults_are_found_in_cars_that_are_not_the_model(fault, drive):
+    pytest.importorskip("vehiclemodels")
+    assert run_job(FaultJob(fault, drive, 0, True))["misses"] == []
+
+
+def test_faults_of_what_other_cars_have_occur_in_them_without_devices_only():
+    drives = (*DRIVES, *OTHER_DRIVES)
+    jobs = list_jobs(ROWS, OTHER_DRIVES, (0,), True)
+    assert {job.drive for job in jobs} == set(OTHER_DRIVES)
+    assert {"steering stuck", "IMU upside down"} <= {job.fault for job in jobs}
+    assert {"brake at 999 bar", "start in a skid"}.isdisjoint(job.fault for job in jobs)
+    assert OTHER_DRIVES[0] not in {job.drive for job in list_jobs(ROWS, drives, (0,), False)}
+
+
+def test_a_fault_from_the_start_stays_one_in_a_drive_in_which_others_occur_later():
+    swapped, silent = BY_NAME["wheel counters swapped left and right"], BY_NAME["gyroscope silent"]
+    assert (silent.later(20.0).begin, silent.later(20.0).end) == (silent.begin + 20.0, silent.end + 20.0)
+    later = swapped.later(20.0)
+    assert (later.begin, later.scored_from) == (0.0, swapped.scored_from + 20.0)
 
 
 def find_named(drive: FaultDrive, *faults: Fault, until: float) -> set[str]:

@@ -16,6 +16,7 @@ examples:
   vehicled bench faults                                       everything, about half a minute per run
   vehicled bench faults --only 'GNSS*' --drive corner         some of the faults, in one place
   vehicled bench faults --offline --seed 0 1                  faults of sensors, two seeds, a few minutes
+  vehicled bench faults --offline --drive 'CommonRoad 2 hard' the same in a car that is not the model's (extra bench)
 """
 
 
@@ -26,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", metavar="PATTERN", help="faults whose names match, such as 'GNSS*'"
     )
     parser.add_argument(
-        "--drive", nargs="+", metavar="D", help="corner, slalom, braking; of starts: standing, …"
+        "--drive",
+        nargs="+",
+        metavar="D",
+        help="corner, slalom, braking; of starts: standing, …; of other cars: 'CommonRoad 1 mixed', … (--offline)",
     )
     parser.add_argument(
         "--seed", nargs="+", type=int, default=[0], metavar="N", help="of all noise; 0 when left out"
@@ -41,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a row for each fault, drive and seed; 1 if one misses a limit. Raises UsageError."""
     from vehicled.errors import UsageError
     from vehicled.jobs.run import run_jobs
-    from vehicled.studies.faults import drives, rows, runs, tables
+    from vehicled.studies.faults import drives, other_cars, rows, runs, tables
     from vehicled.studies.patterns import choose
     from vehicled.terminal.progress import Progress
 
@@ -54,9 +58,10 @@ def run(args: argparse.Namespace) -> int:
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
     chosen = [rows.BY_NAME[name] for name in choose(list(rows.BY_NAME), args.only, "fault")]
+    known = *drives.DRIVES, *other_cars.OTHER_DRIVES
     for drive in args.drive or ():
-        if drive not in drives.DRIVES:
-            raise UsageError(f"--drive: no drive is called {drive!r}; known: {', '.join(drives.DRIVES)}")
+        if drive not in known:
+            raise UsageError(f"--drive: no drive is called {drive!r}; known: {', '.join(known)}")
     if args.list:
         print("\n".join(row.name for row in chosen))
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.faults import Fault
@@ -59,6 +59,8 @@ class Row:
     unrecorded: float = 0.5
     """Longest time with estimates that are in no recording, s."""
     drives: tuple[str, ...] = PLACES
+    elsewhere: bool = True
+    """Whether it can also occur in other cars, which have neither rack nor torques nor pressure."""
     receiver: str = "rtk"
     offline: bool = True
     """Whether it can occur without devices, as a fault of sensors only."""
@@ -72,6 +74,12 @@ class Row:
     """Context entered before the daemon starts, with the folder of its recordings."""
     module: tuple[str, ...] = ("vehicled",)
     """Module that runs instead of the program, with arguments before the program's own."""
+
+    def later(self, by: float) -> Row:
+        """The same row in a drive in which a fault occurs later by so much, s; one from the start is found later."""
+        if self.begin == 0.0:
+            return replace(self, scored_from=self.scored_from + by, named_within=self.named_within + by)
+        return replace(self, begin=self.begin + by, end=self.end + by)
 
     @property
     def faults(self) -> list[Fault]:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vehicled.configuration import load_configuration
-from vehicled.studies.faults.drives import make_drive
+from vehicled.studies.faults import other_cars
+from vehicled.studies.faults.drives import PLACES, make_drive
 from vehicled.studies.faults.live import run_live
 from vehicled.studies.faults.offline import run_offline
 from vehicled.studies.faults.row import Row
@@ -35,18 +36,27 @@ def list_jobs(
     return [
         FaultJob(row.name, drive, seed, offline)
         for row in rows
-        for drive in row.drives
+        for drive in (*row.drives, *_find_other_drives(row, offline))
         if drive in drives
         for seed in seeds
         if row.offline or not offline
     ]
 
 
+def _find_other_drives(row: Row, offline: bool) -> tuple[str, ...]:
+    """Drives of other cars in which a fault can occur."""
+    return other_cars.OTHER_DRIVES if offline and row.elsewhere and set(row.drives) <= set(PLACES) else ()
+
+
 def run_job(job: FaultJob) -> dict[str, Any]:
     """The result of a run, with keys as in `bench faults --json`."""
     row = BY_NAME[job.fault]
-    configuration = load_configuration(CAR)
-    drive = make_drive(configuration, job.drive, row.receiver, job.seed)
+    if job.drive in other_cars.OTHER_DRIVES:
+        row, configuration = row.later(other_cars.find_lead(job.drive)), other_cars.configure(job.drive)
+        drive = other_cars.make_drive(job.drive, row.receiver, job.seed)
+    else:
+        configuration = load_configuration(CAR)
+        drive = make_drive(configuration, job.drive, row.receiver, job.seed)
     if job.offline:
         observed = run_offline(configuration, drive.measurements, row.faults)
     else:

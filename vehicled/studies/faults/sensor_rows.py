@@ -46,6 +46,12 @@ def _more(by: float, *channels: str, factor: float = 1.0) -> Make:
     return _each(partial(Offset, channels=channels, by=by, factor=factor))
 
 
+def _steer_5_degrees(begin: float, end: float) -> list[Fault]:
+    """Of the rack, or of the road wheels where these are measured."""
+    rack = Offset(channels=("steer.rack",), by=_RACK_5_DEGREES, begin=begin, end=end)
+    return [rack, Offset(channels=("steer.fl", "steer.fr"), by=math.radians(5.0), begin=begin, end=end)]
+
+
 def _yaw_rate(by: float) -> Row:
     """`by`: error of the yaw rate, rad/s."""
     return Row(
@@ -117,13 +123,19 @@ SENSOR_ROWS: tuple[Row, ...] = (
     Row(name="nothing"),
     Row(name="steering silent", make=_silent("steer."), culprits=("steering",)),
     Row(name="steering stuck", make=_stuck("steer."), culprits=("steering",), drives=("slalom",)),
-    Row(name="steering off by 5°", make=_more(_RACK_5_DEGREES, "steer.rack"), culprits=("steering",)),
+    Row(name="steering off by 5°", make=_steer_5_degrees, culprits=("steering",)),
     Row(
         name="steering noisy by 0.5°",
         make=_each(partial(Noisy, channel="steer.rack", sigma=0.1 * _RACK_5_DEGREES)),
         culprits=("steering",),
+        elsewhere=False,
     ),
-    Row(name="rack at the end of its range", make=_at(0.2997, "steer.rack"), culprits=("steering",)),
+    Row(
+        name="rack at the end of its range",
+        make=_at(0.2997, "steer.rack"),
+        culprits=("steering",),
+        elsewhere=False,
+    ),
     Row(
         name="CAN silent 4 s",
         make=_silent(*OF_CAN),
@@ -202,13 +214,19 @@ SENSOR_ROWS: tuple[Row, ...] = (
         metres=WAY_OFF,
         degrees=40.0,
     ),
-    Row(name="brake stuck at 20 bar", make=_at(20e5, "brake.pressure"), culprits=("brakes",)),
+    Row(
+        name="brake stuck at 20 bar",
+        make=_at(20e5, "brake.pressure"),
+        culprits=("brakes",),
+        elsewhere=False,
+    ),
     Row(
         name="torques stuck",
         make=_stuck("torque."),
         culprits=("torques",),
         drives=("braking",),
         named_within=2.5,  # they are right until the car brakes
+        elsewhere=False,
     ),
     Row(
         name="brake stuck at 20 bar, torque silent",
@@ -217,18 +235,21 @@ SENSOR_ROWS: tuple[Row, ...] = (
             Silence(channels=("torque.",), begin=begin, end=end),
         ],
         culprits=("torques", "brakes"),
+        elsewhere=False,
     ),
     Row(
         name="brake at 999 bar",
         make=_at(9.99e7, "brake.pressure"),
         culprits=("brakes",),
         refused=("torques",),
+        elsewhere=False,
     ),
     Row(
         name="torque of 100 kN·m",
         make=_at(9.99e4, "torque.rl", "torque.rr"),
         culprits=("torques",),
         refused=("brakes",),
+        elsewhere=False,
     ),
     _counter_stuck("wheel counter stuck", "wheel.fl.angle"),
     *(_counter_stuck(f"wheel counter stuck, {w}", f"wheel.{w}.angle") for w in ("fr", "rl", "rr")),

@@ -46,9 +46,9 @@ def measure_drive(plant: str, drive: str, is_precise: bool, seed: int) -> tuple[
     return track, measure(track, sensors, PLACES, seed)
 
 
-def configure(plant: str, radius_error: float) -> Configuration:
-    """Configuration of an owner whose wheel radius is wrong by a share."""
-    return parse_configuration(write_configuration(plant, radius_error))
+def configure(plant: str, radius_error: float, has_speed: bool = False) -> Configuration:
+    """Configuration of an owner whose wheel radius is wrong by a share; `has_speed`: with the car's own speed."""
+    return parse_configuration(write_configuration(plant, radius_error, has_speed))
 
 
 def make_sensors(plant: str) -> SimulatedSensors:
@@ -74,7 +74,7 @@ def make_sensors(plant: str) -> SimulatedSensors:
     )
 
 
-def write_configuration(plant: str, radius_error: float) -> str:
+def write_configuration(plant: str, radius_error: float, has_speed: bool = False) -> str:
     """The YAML of that configuration."""
     kind, _, car = plant.partition(" ")
     if kind == "commonroad":
@@ -91,7 +91,7 @@ sensors:
     antenna: {antenna} m
     single: {{horizontal: {_WHOLE:.2f} m, vertical: {2 * _WHOLE:.2f} m, wander: {_WANDER:g} m, velocity: 0.05 m/s}}
   {speeds if plant in _WITH_SPEEDS else "wheel_speeds: null"}
-  vehicle_speed: null
+  vehicle_speed: {"{}" if has_speed else "null"}
   steering: {{source: road_wheels}}
 world: {{latitude: 43.33 deg, longitude: -8.41 deg, height: 100 m}}
 """

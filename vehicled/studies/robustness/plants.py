@@ -27,6 +27,7 @@ from vehicled.vehicle.parameters import Vehicle
 
 PLANTS = {
     "commonroad 1": ("vehiclemodels", "commonroad-vehicle-models"),
+    "commonroad 2": ("vehiclemodels", "commonroad-vehicle-models"),
     "commonroad 3": ("vehiclemodels", "commonroad-vehicle-models"),
     "mujoco": ("mujoco", "mujoco"),
     "exudyn": ("exudyn", "exudyn"),
