@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from itertools import chain
 from typing import NamedTuple
 
 from vehicled.sources.checks.gained_speed import GainedSpeed
@@ -153,15 +153,17 @@ class SpeedJudge:
             self._take_own(t, abs(values[OWN]), gained if ahead >= 0.0 else -gained, slides)
         if RECEIVER in values:
             self._compare(t - self._late_ns, abs(values[RECEIVER]))
-        self._angles.update((c, (t, values[c])) for c in ANGLES if c in values)
+        for channel in ANGLES:
+            if channel in values:
+                self._angles[channel] = t, values[channel]
         if rates := [abs(values[c]) for c in SPEEDS if c in values]:
             self._rates.append(_find_middle(rates))
 
     def _compare(self, t: int, speed: float) -> None:
         """Compare a receiver's speed with the own one of that time."""
-        near = min(self._samples, key=lambda sample: abs(sample[0] - t), default=(0, 0.0))
-        if abs(near[0] - t) < _FAR_NS:
-            self._above.append(near[1] - speed)
+        distances = [abs(at - t) for at, _ in self._samples]
+        if distances and (least := min(distances)) < _FAR_NS:
+            self._above.append(self._samples[distances.index(least)][1] - speed)
 
     def _take_own(self, t: int, speed: float, gained: float, slides: bool) -> None:
         if not 0 <= t - self._begun_ns < _LONGEST_NS:
@@ -175,7 +177,7 @@ class SpeedJudge:
         self._excesses.append(speed - gained)
 
     def _end(self, t: int, gained: float, slides: bool) -> None:
-        speed, dt = fmean(self._speeds), (t - self._begun_ns) * 1e-9
+        speed, dt = _average(self._speeds), (t - self._begun_ns) * 1e-9
         if slides or speed < _SLOWEST:
             self._blocks.clear()
             if slides and self._before and t * 1e-9 - self._before[-1].t < _ONSET:
@@ -186,7 +188,9 @@ class SpeedJudge:
             acceleration = (self._speeds[-1] - self._speeds[0]) / dt
         self._rate = len(self._speeds) / dt
         wheels, middle = self._find_wheels(), self._begun_ns * 1e-9 + 0.5 * dt
-        self._blocks.append(_Block(middle, speed, acceleration, wheels, fmean(self._excesses), self._above))
+        self._blocks.append(
+            _Block(middle, speed, acceleration, wheels, _average(self._excesses), self._above)
+        )
         self._judge()
 
     def _find_wheels(self) -> float:
@@ -197,7 +201,7 @@ class SpeedJudge:
             if c in self._turned and t > self._turned[c][0]
         ]
         if not rates:
-            return self._radius * fmean(self._rates) if self._rates else math.nan
+            return self._radius * _average(self._rates) if self._rates else math.nan
         return self._radius * _find_middle(rates)
 
     def _judge(self) -> None:
@@ -230,37 +234,37 @@ class SpeedJudge:
         """
         if not changes:
             return True
-        (most, share), by = self._wrong, abs(_average(changes).by)
+        (most, share), by = self._wrong, abs(_weigh(changes).by)
         least = max(_LEAST, _HALF * min(most, share * speed))
         self._wrong = max(most, by), max(share, by / speed)
         return by < least and all(abs(by) < max(least, _BACK * sigma) for by, sigma in changes)
 
     def _find_changes(self, before: Sequence[_Block], latest: Sequence[_Block], late: float) -> list[_Change]:
         """What each of the others says, less what a speed that is `late` by so much, s, may change by."""
-        speed = fmean(b.speed for b in latest)
+        now, then = _join(latest), _join(before)
         recent = latest if self._late < _LATE else self._blocks
         accelerations = [b.acceleration for b in (*before, *recent)]
-        elapsed = fmean(b.t for b in latest) - fmean(b.t for b in before)
-        changed = fmean(b.acceleration for b in latest) - fmean(b.acceleration for b in before)
+        elapsed, changed = now.t - then.t, now.acceleration - then.acceleration
         unsteady = max(accelerations) - min(accelerations)
         found = []
-        wheels, rolled = (fmean(b.wheels for b in blocks) for blocks in (latest, before))
-        if not math.isnan(wheels) and rolled > _ROLLS:
-            by = speed - wheels / rolled * fmean(b.speed for b in before) + _SLIP * changed * speed
+        if not math.isnan(now.wheels) and then.wheels > _ROLLS:
+            by = now.speed - now.wheels / then.wheels * then.speed + _SLIP * changed * now.speed
             sigma = math.hypot(
-                _COUNTING / math.sqrt(len(latest)), _ROLLING * speed, _SLIP_SIGMA * changed * speed
+                _COUNTING / math.sqrt(len(latest)), _ROLLING * now.speed, _SLIP_SIGMA * changed * now.speed
             )
             found.append(_Change(by, sigma))
-        by = fmean(b.gained for b in latest) - fmean(b.gained for b in before)
+        by = now.gained - then.gained
         if not math.isnan(by) and self.gained.begun_ns * 1e-9 < before[0].t:
             found.append(_Change(by, math.hypot(_SAMPLED, (_BIAS + _PITCH * abs(changed)) * elapsed)))
-        above, usual = ([x for b in blocks for x in b.above] for blocks in (latest, before))
+        above, usual = now.above, then.above
         if above and usual:
-            mean = fmean(usual)
-            scatter = sum((x - mean) ** 2 for x in usual) + _COUNTS * _NOISE**2
+            mean = _average(usual)
+            scatter = sum([(x - mean) ** 2 for x in usual]) + _COUNTS * _NOISE**2
             noise = scatter / (len(usual) + _COUNTS - 1) * (1 / len(above) + 1 / len(usual))
             apart = _APART * unsteady
-            found.append(_Change(fmean(above) - mean, math.hypot(math.sqrt(noise), _SHARE * speed, apart)))
+            found.append(
+                _Change(_average(above) - mean, math.hypot(math.sqrt(noise), _SHARE * now.speed, apart))
+            )
         less = late * unsteady
         return [_Change(math.copysign(max(abs(by) - less, 0.0), by), sigma) for by, sigma in found]
 
@@ -272,16 +276,17 @@ def _find_wrong(changes: Sequence[_Change]) -> tuple[float, float]:
     """
     if len(changes) < 2:
         return 0.0, 0.0
-    common = _average(changes)
+    common = _weigh(changes)
     if any(abs(by - common.by) > _ALIKE * sigma for by, sigma in changes):
         return 0.0, -math.inf
     if abs(common.by) < _LEAST:
         return 0.0, 0.0
-    rests = [_average([*changes[:k], *changes[k + 1 :]]) for k in range(len(changes))]
+    rests = [_weigh([*changes[:k], *changes[k + 1 :]]) for k in range(len(changes))]
     return common.by, min(math.copysign(rest.by / rest.sigma, rest.by * common.by) for rest in rests)
 
 
-def _average(changes: Sequence[_Change]) -> _Change:
+def _weigh(changes: Sequence[_Change]) -> _Change:
+    """Their mean, weighted by how certain they are."""
     weights = [sigma**-2 for _, sigma in changes]
     total = sum(weights)
     by = sum(w * change.by for w, change in zip(weights, changes, strict=True)) / total
@@ -290,4 +295,14 @@ def _average(changes: Sequence[_Change]) -> _Change:
 
 def _find_middle(numbers: Sequence[float]) -> float:
     """Mean without the largest and the smallest, if there are as many: one wheel may lock or spin."""
-    return fmean(sorted(numbers)[1:-1] if len(numbers) > 2 else numbers)
+    return _average(sorted(numbers)[1:-1] if len(numbers) > 2 else numbers)
+
+
+def _average(numbers: Sequence[float]) -> float:
+    return math.fsum(numbers) / len(numbers)
+
+
+def _join(blocks: Sequence[_Block]) -> _Block:
+    """Their means, and all that they have of the receiver's speeds."""
+    *columns, above = zip(*blocks, strict=True)
+    return _Block._make([*map(_average, columns), list(chain.from_iterable(above))])
