@@ -165,14 +165,15 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._north.turn(self._screening.remove(given, speed, steering), self._world)
-            values = m.values
-            readers = self._sources.readers[tuple(values)]
+            m = self._screening.remove(given, speed, steering)
+            readers = self._sources.readers[tuple(m.values)]
+            if readers.are_receivers:
+                m = self._north.turn(m, self._world)
             sound.append((m, readers))
-            if not inputs.channels.isdisjoint(values):
-                inputs.take(m.t, values)
+            if not inputs.channels.isdisjoint(m.values):
+                inputs.take(m.t, m.values)
             # A measurement older than the filter's memory was held up on its way: the start ignores it.
-            if m.t > oldest:
+            if m.t > oldest and (readers.speeds or not self._running):
                 self._conditions.take(m, readers, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns) or self._conditions.has_begun_wrong(speed):
@@ -203,7 +204,8 @@ class Estimator:
         self._inputs.count_missing(self._counters, self._filter)
         self._screening.widen_biases(self._filter)
         for m, readers in measurements:
-            self._sources.observe(m, readers)
+            if readers.sources:
+                self._sources.observe(m, readers)
         if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
             self._restart_in_place(t_ns, lost)
             if not self._running:

@@ -73,12 +73,16 @@ class Health:
         self.timeout_ns = round(gate.timeout * 1e9)
         """The source times out no sooner than this after a measurement."""
 
-    def note_arrival(self, t_ns: int) -> None:
-        """Note that a measurement of that time has arrived."""
+    def note_arrival(self, t_ns: int) -> int:
+        """Note that a measurement of that time has arrived.
+
+        Returns the time, ns, before which the source does not time out.
+        """
         if self.last_ns is not None and (interval := t_ns - self.last_ns) > 0:
             # A pause at most doubles the interval; a slower sensor soon shows its own interval.
             self._interval_ns = min(interval, 2 * self._interval_ns or interval, _LONGEST_NS)
         self.last_ns = t_ns
+        return t_ns + self.timeout_ns
 
     def note_agreement(self, t_ns: int, agrees: bool) -> None:
         """Note whether a measurement of that time was as the filter expects."""

@@ -279,7 +279,7 @@ class Sources:
             self.look_at_time()
             self._look_at_doubt(is_aligned)
         time, doubt = self._doubt
-        return doubt._replace(turned=yaw_rate * time) if time else doubt
+        return AddedDoubt(yaw_rate * time, *doubt[1:]) if time else doubt
 
     def look_again(self) -> None:
         """Evaluate the uncertainty again in the next step, as a fix or a command has changed the position."""

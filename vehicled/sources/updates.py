@@ -127,7 +127,7 @@ class MeasurementUpdates:
         observation that contradicts the filter only gets less weight.
         """
         health = self.health[kind]
-        self._note_arrival(m.t, health)
+        self._silent_ns = min(self._silent_ns, health.note_arrival(m.t))
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
         weigh, reject = health.limits
@@ -218,7 +218,7 @@ class MeasurementUpdates:
     ) -> None:
         """Record an observation within all limits that has updated the filter (`ObservedFilter.run_chain`)."""
         health = self.health[kind]
-        self._note_arrival(m.t, health)
+        self._silent_ns = min(self._silent_ns, health.note_arrival(m.t))
         health.accept()
         self._record(m, kind, health, value, innovation, variance, nis, "fused")
 
@@ -258,15 +258,9 @@ class MeasurementUpdates:
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """Record a measurement that cannot be predicted or used."""
         health = self.health[kind]
-        self._note_arrival(m.t, health)
+        self._silent_ns = min(self._silent_ns, health.note_arrival(m.t))
         health.reject(reason)
         self.record(m, kind, value, reason)
-
-    def _note_arrival(self, t_ns: int, health: Health) -> None:
-        health.note_arrival(t_ns)
-        due = t_ns + health.timeout_ns
-        if due < self._silent_ns:
-            self._silent_ns = due
 
     def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """Keep the innovation record of an observation that was not evaluated, with the reason."""
@@ -281,7 +275,7 @@ class MeasurementUpdates:
             self.reject(m, kind, [value], "too old")
             return
         health, nan = self.health[kind], math.nan
-        self._note_arrival(m.t, health)
+        self._silent_ns = min(self._silent_ns, health.note_arrival(m.t))
         health.accept()
         self._record(m, kind, health, [value], [innovation], [nan], nan, "reset")
 

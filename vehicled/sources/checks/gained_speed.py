@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import mul
 
 from vehicled.sources.imu.imu import ACCELEROMETERS, Imu
 
+_NOTHING = (0.0, 0.0, 0.0)
 _GAP = 0.1
 """s: longest time between samples of the accelerometers."""
 
@@ -46,7 +48,7 @@ class GainedSpeed:
         dt, self._t = (t - self._t) * 1e-9, t
         if not (0.0 < dt < _GAP and self.is_sound):
             self._total, self.begun_ns, dt = 0.0, t, 0.0
-        force = sum(share * values.get(c, 0.0) for share, c in zip(self._ahead, ACCELEROMETERS, strict=True))
+        force = sum(map(mul, self._ahead, map(values.get, ACCELEROMETERS, _NOTHING)))
         self._total += dt * (force - self._along_slope)
 
     def get(self, t: int) -> float:

@@ -175,9 +175,10 @@ class Screening:
 
     def widen_biases(self, f: EstimatedFilter) -> None:
         """Widen biases by what has been found since the previous step; a jump also widens what it has falsified."""
-        for step in self._steps.found:
-            self._take_step(f, step)
-        self._steps.found.clear()
+        if self._steps.found:
+            for step in self._steps.found:
+                self._take_step(f, step)
+            self._steps.found.clear()
         now_ns = self._updates.step_ns
         self._judge.gained.note_slope(self._gravity * f.pose.item(V1Z))
         if now_ns - self._looked_ns >= _LOOK_NS:
@@ -263,11 +264,6 @@ class Screening:
         self._wheels_rejected = rejected
         self._updates.is_sliding = now_ns < self._slides_until_ns
 
-    @property
-    def _goes_sideways(self) -> bool:
-        """Whether the car has lately gone sideways."""
-        return self._updates.step_ns < self._sideways_until_ns
-
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit or scale than expected, with a description."""
         return self._vote.find() | self._units.find()
@@ -284,11 +280,13 @@ class Screening:
         if checks.may_step and self._steps.present:
             m = self._steps.subtract(m)  # before the averages: an axis that has stepped is no turned axis
         given = m
-        if m.t - self._updates.step_ns > _AHEAD_NS:
+        step_ns = self._updates.step_ns
+        if m.t - step_ns > _AHEAD_NS:
             return self._without(m, list(m.values), "future")
+        goes_sideways = step_ns < self._sideways_until_ns
         self._units.take(m)
         if self._units.averages is not self._averages:
-            self._take_averages(steering, ahead)
+            self._take_averages(steering, ahead, goes_sideways)
         if self._units.wrong and (other := find_channels(m, self._units.wrong)):
             m = self._without(m, other, "unit")
         if self._vote.wrong and (outvoted := find_channels(m, self._vote.wrong)):
@@ -299,10 +297,10 @@ class Screening:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if checks.may_be_stuck:
+        if checks.may_step:
             self._judge.gained.take(m.t, m.values)
         if checks.has_speed:
-            self._judge.take(m.t, m.values, ahead, self._goes_sideways)
+            self._judge.take(m.t, m.values, ahead, goes_sideways)
             self._updates.speed_doubt = self._judge.doubt
             if self._judge.is_wrong and OWN in m.values:
                 m = self._without(m, [OWN], "implausible")
@@ -315,7 +313,7 @@ class Screening:
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             self._judge.gained.is_sound = not self._steps.present
             for channel in self._steps.present:
-                self.latest[channel] = self._updates.step_ns, "step"
+                self.latest[channel] = step_ns, "step"
         # While the car slides, the offsets of wheels and steering cannot be found.
         shows_offsets = self._course.agrees and not slides
         vote = self._yaw_vote
@@ -334,8 +332,8 @@ class Screening:
             self._steps.take_back(GYROSCOPES[2], self._yaw.excess)
         if self._own_yaw is not None:
             if GYROSCOPES[2] in m.values:
-                self._gyro_ns = self._updates.step_ns
-            is_alone = checks.has_own_yaw and self._updates.step_ns - self._gyro_ns > _ALONE_NS
+                self._gyro_ns = step_ns
+            is_alone = checks.has_own_yaw and step_ns - self._gyro_ns > _ALONE_NS
             if is_alone and not self._own_yaw.take(m, ahead, steering, shows_offsets):
                 refused.append(YAW_RATE_CHANNEL)
         if vote.culprit is not None:
@@ -352,16 +350,16 @@ class Screening:
                     self._steps.drop(channel)
                 refused = [c for c in m.values if c in self._lateral.wrong]
                 m = self._without(m, refused, "implausible") if refused else m
-            jump = self._course.take(m, ahead, self._yaw.excess, self._goes_sideways)
+            jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
             if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
-                self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+                self.latest[GYROSCOPES[2]] = step_ns, "bias"
             self._updates.turned_apart = self._course.apart
         return m
 
-    def _take_averages(self, steering: float | None, ahead: float) -> None:
+    def _take_averages(self, steering: float | None, ahead: float, goes_sideways: bool) -> None:
         """Check units, speeds and mounting with the averages of a complete interval."""
         self._averages = self._units.averages
-        if not self._goes_sideways:  # sideways, the car's own speed is less than that of positions
+        if not goes_sideways:  # sideways, the car's own speed is less than that of positions
             speeds = dict(self._units.find_speeds(self._averages))
             if self._judge.is_wrong:
                 speeds.pop(OWN, None)  # it is not used, so that the filter has not started with it

@@ -43,11 +43,8 @@ class SpeedVote:
         self._kept: deque[Mapping[str, float]] = deque(maxlen=_KEPT)
         self._ratios: dict[str, float] = {}
         """Ratio to the speed of positions, by wrong channel."""
-
-    @property
-    def wrong(self) -> frozenset[str]:
+        self.wrong: frozenset[str] = frozenset()
         """Channels that are not to be used."""
-        return frozenset(self._ratios)
 
     def find(self) -> dict[str, str]:
         """What is wrong, in words, by channel."""
@@ -70,6 +67,7 @@ class SpeedVote:
                 for c in _JUDGED
                 if c in means and self._is_wrong(c, recent if c in known else means)
             }
+            self.wrong = frozenset(self._ratios)
 
     def _average(self, count: int) -> dict[str, float]:
         """Averages of the last `count` intervals, for sources present in all kept intervals."""

@@ -326,7 +326,7 @@ class YawConsistency:
         for before in reversed(self._past):
             if before.t <= t:
                 share = (t - before.t) / (after.t - before.t)
-                return _Sums(*(a + share * (b - a) for a, b in zip(before, after, strict=True)))
+                return _Sums(*[a + share * (b - a) for a, b in zip(before, after, strict=True)])
             after = before
         return now if t >= now.t else None
 
