@@ -22,6 +22,7 @@ from vehicled.sources.imu.imu import GYROSCOPES, Imu
 
 WATCHED = frozenset(("gnss.course", GYROSCOPES[2]))
 """Channels that it reads."""
+_NO_RATES = (0.0, 0.0, 0.0)
 _WINDOW, _COMPARED_EVERY = 6.0, 0.1
 """s: longest time between courses that are compared, and shortest time between those that are kept."""
 _SKID = 2.0
@@ -154,7 +155,7 @@ class CourseConsistency:
         if self._axes is None:
             return None
         if GYROSCOPES[2] in values:
-            rates = [values.get(channel, 0.0) for channel in GYROSCOPES]
+            rates = tuple(map(values.get, GYROSCOPES, _NO_RATES))
             self._turn(t, rates, self._axes, ahead, excess, slides)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None

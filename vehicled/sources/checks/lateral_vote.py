@@ -166,11 +166,13 @@ class LateralVote:
         courses.append((now, course))
         while now.t - courses[0][0].t > _LONGEST:
             courses.popleft()
-        old = [place for place in courses if now.t - place[0].t > _SHORTEST]
-        if not old:
+        # From both ends, as there are many between.
+        first = next((place for place in courses if now.t - place[0].t > _SHORTEST), None)
+        last = next((place for place in reversed(courses) if now.t - place[0].t > _SHORTEST), None)
+        if first is None or last is None:
             return
         # Over the shortest time a large error shows soonest, over the longest a small one.
-        found = [self._find(at, now, wrap(before - course), noise) for at, before in (old[0], old[-1])]
+        found = [self._find(at, now, wrap(before - course), noise) for at, before in (first, last)]
         lasts, most = self._is_beyond, max(found, key=lambda c: abs(c.apart) - c.usual)
         self._is_beyond = abs(most.apart) > most.usual
         if self.wrong:

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 from vehicled.sources.checks.gained_speed import GainedSpeed
@@ -76,6 +77,9 @@ class _Block(NamedTuple):
     """By how much the own speed is above the integral of the acceleration, m/s; NaN without that."""
     above: list[float]
     """By how much the own speed is above each of the receiver's, m/s."""
+
+
+_get_acceleration = itemgetter(_Block._fields.index("acceleration"))
 
 
 class _Change(NamedTuple):
@@ -161,9 +165,14 @@ class SpeedJudge:
 
     def _compare(self, t: int, speed: float) -> None:
         """Compare a receiver's speed with the own one of that time."""
-        distances = [abs(at - t) for at, _ in self._samples]
-        if distances and (least := min(distances)) < _FAR_NS:
-            self._above.append(self._samples[distances.index(least)][1] - speed)
+        least, nearest = _FAR_NS, math.nan
+        for at, own in reversed(self._samples):
+            if abs(at - t) <= least:
+                least, nearest = abs(at - t), own
+            elif at < t:
+                break
+        if not math.isnan(nearest):
+            self._above.append(nearest - speed)
 
     def _take_own(self, t: int, speed: float, gained: float, slides: bool) -> None:
         if not 0 <= t - self._begun_ns < _LONGEST_NS:
@@ -243,7 +252,7 @@ class SpeedJudge:
         """What each of the others says, less what a speed that is `late` by so much, s, may change by."""
         now, then = _join(latest), _join(before)
         recent = latest if self._late < _LATE else self._blocks
-        accelerations = [b.acceleration for b in (*before, *recent)]
+        accelerations = [*map(_get_acceleration, before), *map(_get_acceleration, recent)]
         elapsed, changed = now.t - then.t, now.acceleration - then.acceleration
         unsteady = max(accelerations) - min(accelerations)
         found = []

@@ -160,12 +160,8 @@ class FixTime:
         )
         self._effect: _Effect | None = None
         """None while nothing is known of the latency."""
-
-    @property
-    def found(self) -> Latency | None:
-        """The filter's estimate; None while measurements have shown nothing."""
-        known = self._read()
-        return None if known is None else known[1]
+        self.found: Latency | None = None
+        """The filter's estimate when the hypotheses were weighed; None while measurements have shown nothing."""
 
     def _read(self) -> tuple[int, Latency] | None:
         """Place of the state, and the filter's estimate; None while measurements have shown nothing."""
@@ -183,9 +179,10 @@ class FixTime:
         """
         known = self._read()
         if known is None:
-            self._effect = None
+            self._effect = self.found = None
             return
-        i, found = known
+        i, self.found = known
+        found = self.found
         earliest = -math.inf if has_reference() else -self._configured
         weighed = weigh(found, self._sigma, doubt, earliest)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance

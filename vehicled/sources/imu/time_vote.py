@@ -120,13 +120,13 @@ def find_earliness(
 
 def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> bool:
     """Whether fixes or measured speeds are of known time. `is_active`: whether a kind of observation is."""
+    return _is_known(filter, GNSS.latency) or any(
+        is_active(kind) and _is_known(filter, latency) for kind, latency in _TIMED
+    )
 
-    def is_known(latency: Group) -> bool:
-        if latency not in filter.states:
-            return True
-        return filter.get_variance(latency) == 0.0
 
-    return is_known(GNSS.latency) or any(is_active(kind) and is_known(latency) for kind, latency in _TIMED)
+def _is_known(filter: ObservedFilter, latency: Group) -> bool:
+    return latency not in filter.states or filter.get_variance(latency) == 0.0
 
 
 def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator[tuple[Group, _Latency]]:
