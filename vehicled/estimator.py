@@ -176,7 +176,8 @@ class Estimator:
             if m.t > oldest and (readers.speeds or not self._running):
                 self._conditions.take(m, readers, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
-        if paused or self._restarts.is_due(t_ns) or self._conditions.has_begun_wrong(speed):
+        is_due = not self._running and self._restarts.is_due(t_ns)
+        if paused or is_due or (self._conditions.is_blind and self._conditions.has_begun_wrong(speed)):
             self._restart(t_ns)
         elif self._screening.has_used_wrong_scale or self._screening.is_reversed or self._world.is_lost:
             self._restart_at_origin(t_ns)

@@ -235,14 +235,14 @@ class Screening:
             late = (GNSS.latency, GNSS.velocity_latency)
             sigma = math.hypot(*(math.sqrt(max(f.get_variance(x), 0.0)) for x in late))
             self._course.set_latency(sum(f.slow.view(x).item(0) for x in late), sigma)
-        if GYRO_BIAS in f.states:
-            self._look_at_bias(f, now_ns)
-        else:
-            self._course.set_bias(_NO_BIAS, 0.0)
+        self._look_at_bias(f, now_ns)
         self._looked_ns = now_ns
 
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
         """Pass the filter's gyroscope bias on to the comparison with courses; widen a bias that drifts."""
+        if GYRO_BIAS not in f.states:
+            self._course.set_bias(_NO_BIAS, 0.0)
+            return
         self._jumps.widen_drift(f, now_ns, (now_ns - self._looked_ns) * 1e-9)
         sigma = math.sqrt(max(f.get_variance(GYRO_BIAS, "z"), 0.0))
         self._course.set_bias(f.slow.view(GYRO_BIAS).tolist(), sigma)

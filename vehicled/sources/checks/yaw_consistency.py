@@ -211,7 +211,10 @@ class YawConsistency:
         jumps = self._jumps(t, rate)
         has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - self._known_at < _LATEST
         has_other = steering is not None or t - self._left_at < _LONGEST
-        self._note_alone(t, not (has_wheels and has_other) or ahead < _SLOWEST)
+        if has_wheels and has_other and ahead >= _SLOWEST:
+            self._alone_since = math.inf
+        else:
+            self._note_alone(t)
         if not has_other or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
             self._past.clear()
@@ -249,9 +252,9 @@ class YawConsistency:
         self._has_jumped = jumps
         return jumps
 
-    def _note_alone(self, t: float, is_alone: bool) -> None:
-        """Note whether nothing can be compared at t (s); after a while the gyroscope counts as plausible."""
-        self._alone_since = min(self._alone_since, t) if is_alone else math.inf
+    def _note_alone(self, t: float) -> None:
+        """Note that nothing can be compared at t (s); after a while the gyroscope counts as plausible."""
+        self._alone_since = min(self._alone_since, t)
         if t - self._alone_since > _UNKNOWN:
             self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
 

@@ -250,7 +250,7 @@ class ImuSource(Source[Imu]):
     def denies_motion(self, dt: float, gravity: float) -> bool:
         """Whether the filter's lateral motion, after dt (s) more, is impossible. `gravity`: m/s²."""
         read = self.filter.pose.item
-        banked = gravity * read(V2Z) if self.measures_gravity else 0.0
+        banked = 0.0 if self._gravity_removed else gravity * read(V2Z)
         return self.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE), banked)
 
     def measure_ahead(self, t: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -179,20 +179,21 @@ class WheelAngleSource(Source[WheelAngles]):
         jitter.take(m.t * 1e-9, sum(readings.values()) / count)
         # All angles have the same error of time. It counts once, although it is in each of them.
         variance = self._variances[ANGLES[0]] + count * jitter.variance
-        if self._direction.is_forwards and all(map(self._follows, readings)):
+        if self._direction.is_forwards and self._follow(readings):
             angles = self._follow_forwards(readings)
             self.updates.update_jointly(m, self._joint, angles, [variance] * count)
             return
         for channel, reading in readings.items():
             self._observe_angle(m, channel, reading, variance)
 
-    def _follows(self, channel: str) -> bool:
-        """Whether the angle continues those before, and does not set the wheel."""
-        return channel in self._set and self.updates.health[channel].state != "lost"
+    def _follow(self, channels: Iterable[str]) -> bool:
+        """Whether the angles continue those before, and do not set their wheels."""
+        health = self.updates.health
+        return all(channel in self._set and health[channel].state != "lost" for channel in channels)
 
     def _observe_angle(self, m: Measurement, channel: str, reading: float, variance: float) -> None:
         value = [self._find_angle(channel, reading)]
-        if not self._follows(channel):
+        if not self._follow([channel]):
             self._set.add(channel)
             self.filter.apply_corrections()
             observation = Observation(channel, m.t, value, [variance])

@@ -88,11 +88,11 @@ class StartConditions:
         self.is_blind = self.speed is None and bool(self._sources.of_speed)
 
     def has_begun_wrong(self, ahead: float) -> bool:
-        """Whether the first speed after a blind start, or the estimate's `ahead` (m/s), shows a moving car.
+        """After a blind start: whether the first speed, or the estimate's `ahead` (m/s), shows a moving car.
 
         If so, the biases and slopes that the filter has estimated until then are wrong, too.
         """
-        if not self.is_blind or (speed := self.speed) is None:
+        if (speed := self.speed) is None:
             return False
         self.is_blind = False
         return max(abs(ahead), abs(speed)) > _APART
