@@ -15,7 +15,7 @@ _YAW_RATE, _AHEAD = (ESTIMATE_INDEX[x] for x in ("wz", "ax"))
 _SIGMA_YAW, _SIGMA_SPEED, _SIGMA_LEFT, _SIGMA_SIDESLIP = (
     ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vx", "vy", "sideslip")
 )
-_SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
+_SIGMA_X, _SIGMA_Y = ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"]
 
 
 class AddedDoubt(NamedTuple):
@@ -61,9 +61,9 @@ class AddedDoubt(NamedTuple):
             return correlation
         faster = self.late * (values.item(_AHEAD) + values.item(_YAW_RATE) * values.item(_LEFT))
         values[_SIGMA_SPEED] = math.hypot(values.item(_SIGMA_SPEED), faster)
-        x, y = map(float, values[_SIGMA_PLACE])
+        x, y = values.item(_SIGMA_X), values.item(_SIGMA_Y)
         way = cmath.rect(self.late, values.item(_YAW)) * complex(values.item(_SPEED), values.item(_LEFT))
-        shared = correlation * x * y + way.real * way.imag
+        shared: float = correlation * x * y + way.real * way.imag
         of_x, of_y = math.hypot(x, self.place, way.real), math.hypot(y, self.place, way.imag)
-        values[_SIGMA_PLACE] = of_x, of_y
+        values[_SIGMA_X], values[_SIGMA_Y] = of_x, of_y
         return shared / (of_x * of_y)
