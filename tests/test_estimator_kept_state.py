@@ -184,8 +184,8 @@ def test_an_update_that_is_not_finite_loses_only_one_estimate(configuration: Con
     estimator, missing = Estimator(configuration), 0
     observe = estimator._sources.observe
 
-    def spoil(m: Measurement, readers: Readers) -> None:
-        observe(m, readers)
+    def spoil(measurements: list[tuple[Measurement, Readers]]) -> None:
+        observe(measurements)
         estimator.filter.car.view("q")[0] = math.nan
         estimator._sources.observe = observe
 

@@ -167,8 +167,7 @@ class Estimator:
         for given in measurements:
             m = self._screening.remove(given, speed, steering)
             readers = self._sources.readers[tuple(m.values)]
-            if readers.are_receivers:
-                m = self._north.turn(m, self._world)
+            m = self._north.turn(m, self._world) if readers.are_receivers else m
             sound.append((m, readers))
             if not inputs.channels.isdisjoint(m.values):
                 inputs.take(m.t, m.values)
@@ -204,9 +203,7 @@ class Estimator:
             self._save(t_ns)
         self._inputs.count_missing(self._counters, self._filter)
         self._screening.widen_biases(self._filter)
-        for m, readers in measurements:
-            if readers.sources:
-                self._sources.observe(m, readers)
+        self._sources.observe(measurements)
         if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
             self._restart_in_place(t_ns, lost)
             if not self._running:

@@ -350,9 +350,10 @@ class Sources:
             any(isinstance(s, GnssSource) for s, _ in sources),
         )
 
-    def observe(self, m: Measurement, readers: Readers) -> None:
-        """Update the filter with a measurement, through the sources in `readers`."""
-        if readers.are_receivers:
-            self.look_again()
-        for source, late_ns in readers.sources:
-            source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)
+    def observe(self, measurements: Iterable[tuple[Measurement, Readers]]) -> None:
+        """Update the filter with measurements, each through the sources that read it."""
+        for m, readers in measurements:
+            if readers.are_receivers:
+                self.look_again()
+            for source, late_ns in readers.sources:
+                source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)
