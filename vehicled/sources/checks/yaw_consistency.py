@@ -164,8 +164,8 @@ class YawConsistency:
         """rad: the part of this excess that has not been used, as samples jumped."""
         self._slides = False
         """Whether these wheels have lately locked."""
-        self.by_slip = 0.0
-        """rad: error of the wheels' angle that their slip may have caused."""
+        self.by_slip = self._lately_by_slip = 0.0
+        """rad: error of the wheels' angle that their slip may have caused; and the largest lately, which fades."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
         """Sums until now, at the spacing of places."""
@@ -306,7 +306,7 @@ class YawConsistency:
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        share, doubt = shown / expected, self.by_slip / abs(expected)
+        share, doubt = shown / expected, self._lately_by_slip / abs(expected)
         if share - doubt > _SHOWN:
             return True
         denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
@@ -405,6 +405,8 @@ class YawConsistency:
         scale = self._scale + apart / max(1.0, abs(apart) / _ROLLING) * since / _OFFSET_TIME
         self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
         self.by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
+        # Slip by brakes and slip by the engine may cancel in the sum of a window, but not between its wheels.
+        self._lately_by_slip = max(self.by_slip, self._lately_by_slip * math.exp(-since / _WINDOW))
         return self.by_slip
 
 
