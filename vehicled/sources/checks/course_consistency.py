@@ -17,6 +17,7 @@ from typing import NamedTuple
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.sources.checks.bias_jump import BiasJump
+from vehicled.sources.checks.course_latency import CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
 
@@ -42,8 +43,6 @@ _REAR, _SLIP, _OTHER_SLIP = 1.5, 0.006, 0.5
 """How the difference between course and heading depends on the yaw rate: distance from the vehicle origin to the rear
 axle, where a car moves straight ahead without slip, m; slip angle there per lateral acceleration, rad/(m/s²); and by
 which share of either it may be otherwise."""
-_LATENCY, _AT_LEAST, _LATENCY_SIGMAS = 0.12, 0.03, 3.0
-"""s: unknown part of the latency of courses, at most, and at least; and number of its σ."""
 _EVERY, _MEMORY = 0.02, 0.6
 """s: spacing of the angles that are kept for late courses, and how long they are kept."""
 _SLOWEST = 6.0
@@ -100,8 +99,7 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
-        self._late, self._per_rate = 0.0, _LATENCY
-        """s: by how much courses are older than their times, and how well that is known."""
+        self.latency = CourseLatency()
         self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
@@ -137,11 +135,6 @@ class CourseConsistency:
         """`bias`: the filter's, of the gyroscopes (3,), IMU axes; `sigma`: of the last one's; rad/s."""
         if self._axes is not None:
             self.bias, self._sigma = sum(map(mul, self._axes[1], bias)), sigma
-
-    def set_latency(self, latency: float, sigma: float) -> None:
-        """`latency`: by how much courses are older than their times, as the filter has found; `sigma`: its σ; s."""
-        self._late = latency
-        self._per_rate = min(_AT_LEAST + _LATENCY_SIGMAS * sigma, _LATENCY)
 
     def take(
         self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
@@ -194,7 +187,7 @@ class CourseConsistency:
         kept = self._places
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
-        t -= self._late
+        t -= self.latency.late
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
@@ -209,7 +202,7 @@ class CourseConsistency:
         if kept:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead)
-        per_rate = self._per_rate + _OTHER_SLIP * max(_REAR / ahead, _SLIP * ahead)
+        per_rate = self.latency.unknown + _OTHER_SLIP * max(_REAR / ahead, _SLIP * ahead)
         most, since, steepest = -math.inf, now, 0.0
         for place in kept:
             dt = t - place.t

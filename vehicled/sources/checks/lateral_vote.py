@@ -18,6 +18,7 @@ from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import POSITION, UNMODELLED, VELOCITY
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
+from vehicled.sources.checks.course_latency import CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS
@@ -34,8 +35,6 @@ _APART = 1.5
 """m/s², mean over that time: a bank that begins, and biases, cause less."""
 _SHARE = 0.15
 """Share of the lateral acceleration: roll of the body in addition to the model's, and errors of scale."""
-_LATENCY = 0.12
-"""s: of a course."""
 _SIGMAS = 4.0 * math.sqrt(2.0)
 """Standard deviations of one velocity by which the difference of two may be wrong."""
 _AGREEING = 0.5
@@ -110,6 +109,7 @@ class LateralVote:
         self._right_for = 0.0
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
+        self.latency = CourseLatency()
         self._forget()
 
     def _forget(self) -> None:
@@ -158,6 +158,7 @@ class LateralVote:
             self._kept.popleft()
 
     def _compare(self, t: float, course: float, noise: float) -> None:
+        t -= self.latency.late
         now = next((at for at in reversed(self._kept) if at.t <= t), None)
         if now is None:
             return
@@ -190,7 +191,7 @@ class LateralVote:
         least = min(abs(apart), abs(other))
         agree = apart * other > 0.0 and abs(by_rate - by_course) < _AGREEING * least
         usual = _APART * within + _SHARE * abs(by_rate) + _SIGMAS * noise
-        usual += _LATENCY * speed * abs(now.rate - before.rate)
+        usual += self.latency.unknown * speed * abs(now.rate - before.rate)
         return _Comparison(within, math.copysign(least, apart) if agree else 0.0, usual, by_rate)
 
     def _look_for_agreement(self, found: _Comparison, since: float) -> None:

@@ -17,6 +17,7 @@ from vehicled.sources.checks import bias_steps
 from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistency
+from vehicled.sources.checks.course_latency import find_course_latency
 from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
 from vehicled.sources.checks.lateral_vote import LateralVote
 from vehicled.sources.checks.mounting_check import MountingCheck
@@ -29,7 +30,6 @@ from vehicled.sources.checks.yaw_consistency import YawConsistency
 from vehicled.sources.checks.yaw_refusal import YawRefusal, widen
 from vehicled.sources.checks.yaw_vote import YawVote
 from vehicled.sources.gnss.ground_velocity import VECTORS, add_speed_and_course, find_channels
-from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.imu import GYROSCOPES
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
@@ -231,10 +231,7 @@ class Screening:
         if SPEED_LATENCY in f.states:
             sigma = math.sqrt(max(f.get_variance(SPEED_LATENCY), 0.0))
             self._judge.note_latency(f.slow.view(SPEED_LATENCY).item(0), sigma)
-        if GNSS.latency in f.states:
-            late = (GNSS.latency, GNSS.velocity_latency)
-            sigma = math.hypot(*(math.sqrt(max(f.get_variance(x), 0.0)) for x in late))
-            self._course.set_latency(sum(f.slow.view(x).item(0) for x in late), sigma)
+        self._course.latency = self._lateral.latency = find_course_latency(f)
         self._look_at_bias(f, now_ns)
         self._looked_ns = now_ns
 
