@@ -216,7 +216,9 @@ class SpeedJudge:
     def _judge(self) -> None:
         blocks = list(self._blocks)
         if self._before:
-            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:], 0.0), blocks[-1].speed):
+            # What a speed of unknown lateness may be off by does not make a wrong one right again.
+            late = self._late if self._late < _LATE else 0.0
+            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:], late), blocks[-1].speed):
                 self._before = []
                 self._blocks.clear()
             return
