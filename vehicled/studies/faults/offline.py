@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from replay.faults import Fault, LineFault, Unplugged
@@ -16,6 +17,17 @@ from vehicled.stepping import EstimatorStepper
 from vehicled.studies.faults.scores import Observed
 
 _PERIOD_NS = 4_000_000
+_UNEVEN_NS = 100_000.0
+"""Time stamps of devices are uneven by so much, 1 σ: in even logs, faults of the program that depend on it stay
+hidden."""
+
+
+def make_uneven(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+    """Measurements with time stamps as of devices."""
+    random = np.random.default_rng(0)
+    for m in measurements:
+        t = m.t + round(_UNEVEN_NS * float(np.clip(random.standard_normal(), -3.0, 3.0)))
+        yield msgspec.structs.replace(m, t=t, arrival=max(t, m.arrival))
 
 
 def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Iterator[Measurement]:
@@ -34,7 +46,7 @@ def run_offline(
 ) -> Observed:
     """Run the estimator over a drive with faults of sensors."""
     problems = Problems("drive")
-    spoilt: Iterable[Measurement] = sort_by_arrival(spoil(measurements, faults), problems)
+    spoilt: Iterable[Measurement] = sort_by_arrival(make_uneven(spoil(measurements, faults)), problems)
     stepper = EstimatorStepper(Estimator(configuration))
     estimates: list[Estimate] = []
     innovations: list[Innovation] = []
