@@ -185,9 +185,9 @@ class CourseConsistency:
     def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
         """`noise` of the receiver's velocity, m/s."""
         kept = self._places
+        t -= self.latency.late
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
-        t -= self.latency.late
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
