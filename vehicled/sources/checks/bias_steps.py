@@ -24,7 +24,7 @@ _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
 _AT_ONCE = 0.004
 """s: time within which motion changes so fast and then goes on as before."""
-_LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.3
+_LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.35
 """Ranges of usual sensors, m/s² and rad/s. Wheels and steering show a larger step of the yaw rate, also if it is a
 wrong sign."""
 _ABOUT_VERTICAL = 0.5

@@ -216,9 +216,8 @@ class SpeedJudge:
     def _judge(self) -> None:
         blocks = list(self._blocks)
         if self._before:
-            # What a speed of unknown lateness may be off by does not make a wrong one right again.
-            late = self._late if self._late < _LATE else 0.0
-            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:], late), blocks[-1].speed):
+            # What a late speed may be off by does not make a wrong one right again.
+            if self._is_back(self._find_changes(self._before, blocks[-_RIGHT:], _TIMED), blocks[-1].speed):
                 self._before = []
                 self._blocks.clear()
             return
