@@ -29,7 +29,12 @@ def others(
         if kind == failing:
             each.fail([True], False)
     return SimpleNamespace(
-        health=health, is_imu_sound=confirmed, step_ns=0, outvoted_ns=-math.inf, speed_doubt=speed_doubt
+        health=health,
+        is_imu_sound=confirmed,
+        step_ns=0,
+        outvoted_ns=-math.inf,
+        speed_doubt=speed_doubt,
+        imu_changes_until_ns=0,
     )
 
 
@@ -61,6 +66,17 @@ def test_a_jump_and_its_end_are_found_within_a_quarter_of_a_second():
     assert 16.0 < lasting[-1] < 16.25
     (jump,) = [got for _, _, got in found if got]
     assert abs(jump - 0.5j) < 0.25
+
+
+def test_a_receiver_is_used_again_once_the_imu_that_had_contradicted_it_is_found_wrong():
+    updates = others()
+
+    def jump(t: float) -> complex:
+        updates.imu_changes_until_ns = 11_000_000_000 if t >= 11.0 else 0
+        return spoofed(t)
+
+    lasting = [t for t, lasts, _ in run(jump, updates, seconds=15.0) if lasts]
+    assert 10.9 < lasting[-1] < 11.3
 
 
 @pytest.mark.parametrize(("rate", "sigma"), [(50.0, 0.03), (10.0, 0.05), (5.0, 0.1), (1.0, 0.1)])

@@ -111,7 +111,9 @@ class VelocityJumps:
         kept, t_ns = self._kept, block.t_ns
         if self.lasts:
             is_back = abs(block.mean - self._reference) < _BACK * abs(self._jump)
-            if is_back or t_ns - self._jumped_ns > LONGEST_DOUBT_NS:
+            # An IMU that had agreed with the estimate has been found to be wrong itself.
+            is_excused = updates.imu_changes_until_ns >= self._jumped_ns
+            if is_back or is_excused or t_ns - self._jumped_ns > LONGEST_DOUBT_NS:
                 self.reset()
             return 0j
         while kept and t_ns - kept[0].t_ns > _REFERENCE_NS:
