@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from estimator_rig import SECOND, Run, mixed, prototype, steps, without
 
 from vehicled.messages import Measurement
@@ -51,25 +52,42 @@ def test_an_old_contradiction_does_not_count():
     assert not any(take(*gnss, ("vehicle", 50, 0.5), ("vehicle", 51, 0.5)))
 
 
+def contradict(outvoted: OutvotedSpeed, times: int, by: float = 0.5) -> None:
+    for n in range(times):
+        outvoted.note("vehicle", n * STEP, by, 0.1)
+
+
 def test_a_device_that_contradicts_an_estimate_with_which_another_agrees_is_alone():
     outvoted = OutvotedSpeed()
-    outvoted.note("gnss", agrees=True)
-    for _ in range(9):
-        outvoted.note("vehicle", agrees=False)
-    assert not outvoted.is_alone("vehicle")
-    outvoted.note("gnss", agrees=True)
-    assert outvoted.is_alone("vehicle")
-    assert not outvoted.is_alone("gnss")
-    outvoted.note("vehicle", agrees=True)
-    assert not outvoted.is_alone("vehicle")
+    outvoted.note("gnss", 0, 0.05, 0.2)
+    contradict(outvoted, 9)
+    assert not outvoted.is_alone("vehicle", 9 * STEP)
+    outvoted.note("gnss", 9 * STEP, 0.05, 0.2)
+    assert outvoted.is_alone("vehicle", 10 * STEP)
+    assert not outvoted.is_alone("gnss", 10 * STEP)
+    outvoted.note("vehicle", 10 * STEP, 0.05, 0.1)
+    assert not outvoted.is_alone("vehicle", 11 * STEP)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "bound", "later"),
+    [(0.4, 0.2, 0), (0.05, 0.6, 0), (0.05, 0.2, 100)],
+    ids=["contradicts as well", "would not show it", "measures no more"],
+)
+def test_a_device_is_not_alone_beside_one_that(deviation, bound, later):
+    outvoted = OutvotedSpeed()
+    contradict(outvoted, 9)
+    outvoted.note("gnss", 9 * STEP, 0.05, 0.2)
+    outvoted.note("gnss", 10 * STEP, deviation, bound)
+    assert not outvoted.is_alone("vehicle", (10 + later) * STEP)
 
 
 def test_a_device_that_measures_no_more_often_than_others_has_little_weight_as_it_is():
     outvoted = OutvotedSpeed()
-    for _ in range(9):
-        outvoted.note("vehicle", agrees=False)
-        outvoted.note("gnss", agrees=True)
-        assert not outvoted.is_alone("vehicle")
+    for n in range(9):
+        outvoted.note("vehicle", n * STEP, 0.5, 0.1)
+        outvoted.note("gnss", n * STEP, 0.05, 0.2)
+        assert not outvoted.is_alone("vehicle", n * STEP)
 
 
 def test_receivers_are_not_refused_for_a_wrong_speed_that_measures_more_often():

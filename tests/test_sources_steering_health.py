@@ -101,6 +101,20 @@ def test_a_sensor_whose_noise_is_missing_is_distrusted_until_it_is_back():
     assert {s for t, s, _ in states if t > 12.3} == {"measured"}
 
 
+def test_a_sensor_that_is_quiet_while_the_car_stands_is_used():
+    random, health = np.random.default_rng(2), SteeringHealth(WHEELBASE)
+    for k in range(2000):
+        t, stands = 0.01 * k, 8.0 <= 0.01 * k < 12.0
+        angle = OFFSET if stands else OFFSET + 1e-4 * round(5.0 * float(random.standard_normal()))
+        health.take(t, angle)
+        health.check(t, 0.0 if stands else SPEED, 0.0)
+        assert health.state == "measured"
+
+
+def test_without_a_gyroscope_a_sensor_that_repeats_its_sample_is_used():
+    assert {s for _, s, _ in run(noisy(1e-4), turning, gyroscope=False)} == {"measured"}
+
+
 def test_a_coarse_sensor_that_repeats_its_sample_is_used_until_the_car_turns_otherwise():
     states = list(run(noisy(5e-3), lambda t: 0.1))
     assert {s for t, s, _ in states} == {"measured"}

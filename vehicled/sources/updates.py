@@ -23,7 +23,7 @@ OnUpdate = Callable[[Innovation], None]
 """Called with the record of an observation that has been evaluated, while the filter still holds it."""
 
 _OWN = "vehicle"
-"""Device of the car's own speed, which measures more often than others."""
+"""Device of the car's own speed, which mostly measures more often than receivers."""
 _SPEEDS = {
     "vehicle.speed": _OWN,
     **{f"{device}.{what}": device for device in ("gnss", "gnss2") for what in ("speed", "velocity")},
@@ -58,8 +58,8 @@ class MeasurementUpdates:
         """rad/s: by how much gyroscope and the car's own yaw rate differ, if more than usual; else 0."""
         self.turned_apart = 0.0
         """rad: by how much the angles by gyroscope and course differ, if more than usual; else 0."""
-        self.imu_changes_until_ns = 0
-        """Time until which the IMU's biases may be changing fast."""
+        self.imu_changes_until_ns = self.imu_changed_ns = 0
+        """Time until which the IMU's biases may be changing fast; and of the step in which this was last noted."""
         self._silent_ns: float = math.inf
         """No source can time out before this time, ns."""
         self._may_be_lost = False
@@ -77,11 +77,13 @@ class MeasurementUpdates:
     def note_imu_change(self, until_ns: int) -> None:
         """Note that biases of the IMU may be changing fast until that time, ns."""
         self.imu_changes_until_ns = max(self.imu_changes_until_ns, until_ns)
+        self.imu_changed_ns = self.step_ns
 
     def unregister_all(self) -> None:
         """Prepare for sources to register anew; known kinds keep their counters."""
         self._unregistered, self.health, self._resets = self.health, {}, {}
         self._silent_ns = -math.inf  # gates may have other time-outs
+        self._outvoted = OutvotedSpeed()
 
     def register(
         self,
@@ -136,7 +138,7 @@ class MeasurementUpdates:
         elif health.over_ground and health.is_contradicted(m.t) and not self._has_other_speed(kind):
             weigh = reject = math.inf
         device = _SPEEDS.get(kind) if self._on_update is None else None
-        is_used = is_used and not (device == _OWN and self._outvoted.is_alone(device))
+        is_used = is_used and not (device == _OWN and self._outvoted.is_alone(device, m.t))
         update = self._filter.update(observation, (weigh, reject) if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:
@@ -155,7 +157,8 @@ class MeasurementUpdates:
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
         if device is not None:
-            self._outvoted.note(device, nis <= health.limits[0] * len(value))
+            bound = math.sqrt(health.limits[0] * max(expected))
+            self._outvoted.note(device, m.t, math.hypot(*innovation), bound)
             if update.rejected:
                 self._doubt_speed(m.t, device, innovation)
             else:

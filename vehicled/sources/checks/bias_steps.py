@@ -22,8 +22,9 @@ WATCHED = frozenset(_AXES)
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 """Fastest changes of a car's motion. m/s³: brakes take at least 0.09 s to build up 1.3 g. rad/s²: the tyres
 of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
-_AT_ONCE = 0.004
-"""s: time within which motion changes so fast and then goes on as before."""
+_AT_ONCE, _RARELY = 0.004, 0.015
+"""s: time within which motion may change as fast as that and then go on as before, so that no line shows it; and
+interval of samples from which on this may take the whole of it."""
 _LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.35
 """Ranges of usual sensors, m/s² and rad/s. Wheels and steering show a larger step of the yaw rate, also if it is a
 wrong sign."""
@@ -96,9 +97,8 @@ class _Axis:
     def take(self, t: float, value: float) -> bool:
         """Whether a sample continues those before; if not, it may be one after a step."""
         dt, change = t - self.t, value - self.last
-        is_usual = (
-            not self.after and dt < _LONGEST and abs(change) <= self.margin + self.fastest * min(dt, _AT_ONCE)
-        )
+        moved = self.fastest * (dt if dt > _RARELY else min(dt, _AT_ONCE))
+        is_usual = not self.after and dt < _LONGEST and abs(change) <= self.margin + moved
         if not is_usual and self._is_doubtful(t, value, dt, change):
             self.after.append((t, value))
             self.t = t

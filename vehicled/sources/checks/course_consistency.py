@@ -17,7 +17,7 @@ from typing import NamedTuple
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.sources.checks.bias_jump import BiasJump
-from vehicled.sources.checks.course_latency import CourseLatency
+from vehicled.sources.checks.course_latency import CHANGE, CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
 
@@ -99,7 +99,8 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
-        self.latency = CourseLatency()
+        self.latency, self._late = CourseLatency(), 0.0
+        """Latency of courses by now, and the one found for the courses that are kept, s."""
         self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
@@ -185,7 +186,10 @@ class CourseConsistency:
     def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
         """`noise` of the receiver's velocity, m/s."""
         kept = self._places
-        t -= self.latency.late
+        if abs(self.latency.late - self._late) > CHANGE:
+            self._late = self.latency.late
+            self._forget_places()
+        t -= self._gnss.latency + self._late
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)

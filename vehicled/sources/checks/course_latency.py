@@ -12,13 +12,17 @@ _MOST, _LEAST, _SIGMAS = 0.12, 0.03, 3.0
 """s: unknown part of the latency, at most, and at least; and number of its σ."""
 
 
+CHANGE = 0.005
+"""s: larger changes of the latency that is found would look like turns of the car in a bend."""
+
+
 class CourseLatency(NamedTuple):
     """Latency of courses in addition to the configured one."""
 
     late: float = 0.0
-    """s: as found;"""
+    """s, as found."""
     unknown: float = _MOST
-    """and by how much it may be more or less, s."""
+    """s: by how much it may be more or less."""
 
 
 def find_course_latency(f: EstimatedFilter) -> CourseLatency:

@@ -18,7 +18,7 @@ from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import POSITION, UNMODELLED, VELOCITY
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
-from vehicled.sources.checks.course_latency import CourseLatency
+from vehicled.sources.checks.course_latency import CHANGE, CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS
@@ -109,7 +109,8 @@ class LateralVote:
         self._right_for = 0.0
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
-        self.latency = CourseLatency()
+        self.latency, self._late = CourseLatency(), 0.0
+        """Latency of courses by now, and the one found for the courses that are kept, s."""
         self._forget()
 
     def _forget(self) -> None:
@@ -158,7 +159,10 @@ class LateralVote:
             self._kept.popleft()
 
     def _compare(self, t: float, course: float, noise: float) -> None:
-        t -= self.latency.late
+        if abs(self.latency.late - self._late) > CHANGE:
+            self._late = self.latency.late
+            self._courses.clear()
+        t -= self._gnss.latency + self._late
         now = next((at for at in reversed(self._kept) if at.t <= t), None)
         if now is None:
             return

@@ -138,7 +138,7 @@ class SpeedJudge:
 
     def note_latency(self, latency: float, sigma: float) -> None:
         """Note the latency of the car's own speed as estimated, and its σ, s."""
-        is_found = sigma < _FOUND * self._latency_sigma
+        is_found = sigma <= _FOUND * self._latency_sigma
         late = _AS_SMOOTHED * (abs(latency) + _FOUND_SIGMAS * sigma)
         self._late = min(max(late, _TIMED), _LATE) if is_found else _LATE
 
@@ -250,9 +250,10 @@ class SpeedJudge:
         return by < least and all(abs(by) < max(least, _BACK * sigma) for by, sigma in changes)
 
     def _find_changes(self, before: Sequence[_Block], latest: Sequence[_Block], late: float) -> list[_Change]:
-        """What each of the others says, less what a speed that is `late` by so much, s, may change by."""
+        """What each of the others says, less what a lateness of `late`, s, can explain."""
         now, then = _join(latest), _join(before)
-        recent = latest if self._late < _LATE else self._blocks
+        still_shown = round(self._late / (_BLOCK_NS * 1e-9)) if self._late < _LATE else len(self._blocks)
+        recent = list(self._blocks)[-len(latest) - still_shown :]
         accelerations = [*map(_get_acceleration, before), *map(_get_acceleration, recent)]
         elapsed, changed = now.t - then.t, now.acceleration - then.acceleration
         unsteady = max(accelerations) - min(accelerations)
@@ -275,8 +276,8 @@ class SpeedJudge:
             found.append(
                 _Change(_average(above) - mean, math.hypot(math.sqrt(noise), _SHARE * now.speed, apart))
             )
-        less = late * unsteady
-        return [_Change(math.copysign(max(abs(by) - less, 0.0), by), sigma) for by, sigma in found]
+        explained = late * unsteady
+        return [_Change(math.copysign(max(abs(by) - explained, 0.0), by), sigma) for by, sigma in found]
 
 
 def _find_wrong(changes: Sequence[_Change]) -> tuple[float, float]:

@@ -164,8 +164,10 @@ class YawConsistency:
         """rad: the part of this excess that has not been used, as samples jumped."""
         self._slides = False
         """Whether these wheels have lately locked."""
-        self.by_slip = self._lately_by_slip = 0.0
-        """rad: error of the wheels' angle that their slip may have caused; and the largest lately, which fades."""
+        self.by_slip = 0.0
+        """rad: error of the wheels' angle that their slip may have caused."""
+        self._slipped = 0.0, -math.inf
+        """The largest such error lately, rad, and its time, s."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
         """Sums until now, at the spacing of places."""
@@ -306,11 +308,16 @@ class YawConsistency:
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        share, doubt = shown / expected, self._lately_by_slip / abs(expected)
+        share, doubt = shown / expected, self._find_lately_by_slip() / abs(expected)
         if share - doubt > _SHOWN:
             return True
         denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
         return False if denied else None
+
+    def _find_lately_by_slip(self) -> float:
+        """rad: error by the slip of lately, which fades."""
+        by, at = self._slipped
+        return by * math.exp((at - self._t) / _WINDOW)
 
     @property
     def jump(self) -> BiasJump:
@@ -339,9 +346,8 @@ class YawConsistency:
         self._beside_wheels, self._slides = None, False
         if t - kept[0].t < _WINDOW:
             return
-        while (
-            t - kept[1].t >= _WINDOW
-        ):  # as times are uneven, the first one is kept until the next is old enough
+        # As times are uneven, the first one is kept until the next is old enough.
+        while t - kept[1].t >= _WINDOW:
             kept.popleft()
         first = kept[0]
         now, begin = place.sums, first.sums
@@ -406,7 +412,8 @@ class YawConsistency:
         self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
         self.by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
         # Slip by brakes and slip by the engine may cancel in the sum of a window, but not between its wheels.
-        self._lately_by_slip = max(self.by_slip, self._lately_by_slip * math.exp(-since / _WINDOW))
+        if self.by_slip >= self._find_lately_by_slip():
+            self._slipped = self.by_slip, self._t
         return self.by_slip
 
 

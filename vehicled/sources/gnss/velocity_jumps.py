@@ -112,7 +112,7 @@ class VelocityJumps:
         if self.lasts:
             is_back = abs(block.mean - self._reference) < _BACK * abs(self._jump)
             # An IMU that had agreed with the estimate has been found to be wrong itself.
-            is_excused = updates.imu_changes_until_ns >= self._jumped_ns
+            is_excused = updates.imu_changed_ns > self._jumped_ns
             if is_back or is_excused or t_ns - self._jumped_ns > LONGEST_DOUBT_NS:
                 self.reset()
             return 0j

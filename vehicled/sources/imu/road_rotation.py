@@ -53,8 +53,8 @@ _COMPARED, _OBSERVED_EVERY = 20.0, 0.1
 """s: time after which the constant difference is known well enough for the filter to observe the rest; and
 time between such observations."""
 _FASTEST = 1.5
-"""rad/s: no road makes a car roll or pitch faster, and gyroscopes that show more are wrong: a kerb of 0.15 m under
-the wheels of one side rolls it by 0.1 rad within 0.1 s."""
+"""rad/s: faster samples do not turn the road: no road makes a car roll or pitch faster for long, and gyroscopes that
+show it may be wrong. A kerb of 0.15 m under the wheels of one side rolls it by 0.1 rad within 0.1 s."""
 _INTERVAL, _LONGEST = 0.01, 0.2
 """s: time between used samples; and longest time between continuous samples."""
 

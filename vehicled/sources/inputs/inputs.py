@@ -110,7 +110,7 @@ class Inputs:
         self._due = t + _EVERY if is_steered else t
 
     def _doubt_falsified(self, f: EstimatedFilter, aside: float) -> None:
-        """Make uncertain what a wrong steering angle has falsified, which is `aside` at this speed, m/s."""
+        """Make uncertain what wrong steering has falsified. `aside`: error of the wheels' lateral velocity, m/s."""
         f.add_variance(VELOCITY, "left", (_FOLLOWED * aside) ** 2)
         doubt_unmodelled(f)
 

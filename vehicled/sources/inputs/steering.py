@@ -126,7 +126,7 @@ class Steering(ModelInput[SteeringInput]):
             return None
         if self.health.is_noisy:
             return "noise of more than 3 mrad at the road wheels"
-        return "jumps, or stays the same while the car turns otherwise"
+        return "jumps, or stays the same"
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Take the channels that came with the time t, s."""
@@ -167,7 +167,8 @@ class Steering(ModelInput[SteeringInput]):
         """
         was_measured = self.health.state == "measured"
         instead = self.health.check(t, ahead, yaw_rate, slides)
-        self.found_off = instead - self._find_angle(t) if was_measured and instead is not None else 0.0
+        is_found = was_measured and self.health.state == "distrusted" and not slides
+        self.found_off = instead - self._find_angle(t) if is_found and instead is not None else 0.0
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
         self.is_replaced_anew = instead is not None and is_last
         dt, self._checked = max(t - self._checked, 0.0), t

@@ -49,9 +49,9 @@ _LARGEST_NOISE = 0.01
 """rad, 1 σ: largest noise that a single sample counts as."""
 
 
-_OF_DIGITS, _REPETITIONS, _OF_USUAL, _QUIET_FOR = 3.0, 10, 3, 0.1
-"""Noise in digits from which on an angle changes with nearly each sample. It is stuck after so many repetitions, as a
-multiple of its usual ones, and after so long, s."""
+_NOISE_IN_DIGITS, _REPETITIONS, _TIMES_USUAL, _STUCK_FOR = 3.0, 10, 3, 0.1
+"""Noise over resolution from which on an angle changes with nearly each sample. It is stuck after so many
+repetitions, as a multiple of the most of the healthy sensor while the car drives, and after so long, s."""
 
 
 class SteeringHealth:
@@ -76,8 +76,10 @@ class SteeringHealth:
         of a smooth angle; and that one."""
         self._digit = math.inf
         """rad: least change between samples."""
-        self._repetitions = self._usual_repetitions = 0
-        """Number of samples equal to the one before; and most of them of the healthy sensor."""
+        self._repetitions = self._most_repetitions = 0
+        """Number of samples equal to the one before; and most of them of the healthy sensor while the car drives."""
+        self._drives = False
+        """Whether the car is fast enough for its wheels to move to and fro."""
         self._jumped_by = math.nan
         """Sum of the jumps since the sensor was last healthy, rad; NaN if it was distrusted for another
         reason."""
@@ -94,8 +96,8 @@ class SteeringHealth:
         if angle != self._sample:
             self._noise_of_changes.take(t, angle)
             self._digit = min(self._digit, abs(angle - self._sample))
-            if not self._distrusted:
-                self._usual_repetitions = max(self._usual_repetitions, self._repetitions)
+            if self._drives and not self._distrusted:
+                self._most_repetitions = max(self._most_repetitions, self._repetitions)
             self._sample, self._repetitions = angle, 0
         else:
             self._repetitions += 1
@@ -111,16 +113,14 @@ class SteeringHealth:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
             self._note_jump(jump)
-        elif self._repetitions and not self._distrusted and self._is_too_quiet(t):
-            self._distrust()
         return not self._is_wrong
 
     def _is_too_quiet(self, t: float) -> bool:
         """Whether an angle whose noise changed it with nearly every sample repeats itself."""
-        least = max(_REPETITIONS, _OF_USUAL * self._usual_repetitions)
-        if self._repetitions < least or t - self._changed < _QUIET_FOR:
+        least = max(_REPETITIONS, _TIMES_USUAL * self._most_repetitions)
+        if self._repetitions < least or t - self._changed < _STUCK_FOR:
             return False
-        return self._noise_of_changes.variance > (_OF_DIGITS * self._digit) ** 2
+        return self._noise_of_changes.variance > (_NOISE_IN_DIGITS * self._digit) ** 2
 
     def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
@@ -132,7 +132,10 @@ class SteeringHealth:
         silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
         if silent or slides:
             self._wrong_since = self._agreeing_since = math.inf
-        if yaw_rate is not None and abs(ahead) > _SLOWEST:
+        self._drives = abs(ahead) > _SLOWEST
+        if yaw_rate is not None and self._drives:
+            if self._repetitions and not (silent or self._distrusted) and self._is_too_quiet(t):
+                self._distrust()  # until it agrees with the yaw rate again
             rolling = self._wheelbase * yaw_rate / ahead
             if not (silent or slides) and abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)

@@ -22,9 +22,9 @@ _UNEVEN_NS = 100_000.0
 hidden."""
 
 
-def make_uneven(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+def make_uneven(measurements: Iterable[Measurement], seed: int) -> Iterator[Measurement]:
     """Measurements with time stamps as of devices."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     for m in measurements:
         t = m.t + round(_UNEVEN_NS * float(np.clip(random.standard_normal(), -3.0, 3.0)))
         yield msgspec.structs.replace(m, t=t, arrival=max(t, m.arrival))
@@ -42,11 +42,11 @@ def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Itera
 
 
 def run_offline(
-    configuration: Configuration, measurements: Sequence[Measurement], faults: Sequence[Fault]
+    configuration: Configuration, measurements: Sequence[Measurement], faults: Sequence[Fault], seed: int = 0
 ) -> Observed:
-    """Run the estimator over a drive with faults of sensors."""
+    """Run the estimator over a drive with faults of sensors. `seed`: of the unevenness of time stamps."""
     problems = Problems("drive")
-    spoilt: Iterable[Measurement] = sort_by_arrival(make_uneven(spoil(measurements, faults)), problems)
+    spoilt: Iterable[Measurement] = sort_by_arrival(make_uneven(spoil(measurements, faults), seed), problems)
     stepper = EstimatorStepper(Estimator(configuration))
     estimates: list[Estimate] = []
     innovations: list[Innovation] = []

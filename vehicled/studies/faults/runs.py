@@ -58,7 +58,7 @@ def run_job(job: FaultJob) -> dict[str, Any]:
         configuration = load_configuration(CAR)
         drive = make_drive(configuration, job.drive, row.receiver, job.seed)
     if job.offline:
-        observed = run_offline(configuration, drive.measurements, row.faults)
+        observed = run_offline(configuration, drive.measurements, row.faults, job.seed)
     else:
         observed = run_live(CAR, row, drive.measurements)
     return asdict(job) | score(row, drive, observed)
