@@ -34,7 +34,7 @@ def others(
         step_ns=0,
         outvoted_ns=-math.inf,
         speed_doubt=speed_doubt,
-        imu_changed_ns=0,
+        accelerometer_outvoted_ns=0,
     )
 
 
@@ -72,7 +72,7 @@ def test_a_receiver_is_used_again_once_the_imu_that_had_contradicted_it_is_found
     updates = others()
 
     def jump(t: float) -> complex:
-        updates.imu_changed_ns = 11_000_000_000 if t >= 11.0 else 9_000_000_000
+        updates.accelerometer_outvoted_ns = 11_000_000_000 if t >= 11.0 else 9_000_000_000
         return spoofed(t)
 
     lasting = [t for t, lasts, _ in run(jump, updates, seconds=15.0) if lasts]

@@ -58,8 +58,10 @@ class MeasurementUpdates:
         """rad/s: by how much gyroscope and the car's own yaw rate differ, if more than usual; else 0."""
         self.turned_apart = 0.0
         """rad: by how much the angles by gyroscope and course differ, if more than usual; else 0."""
-        self.imu_changes_until_ns = self.imu_changed_ns = 0
-        """Time until which the IMU's biases may be changing fast; and of the step in which this was last noted."""
+        self.imu_changes_until_ns = 0
+        """Time until which the IMU's biases may be changing fast."""
+        self.accelerometer_outvoted_ns = 0
+        """Time of the last step in which gyroscope and course have outvoted an accelerometer."""
         self._silent_ns: float = math.inf
         """No source can time out before this time, ns."""
         self._may_be_lost = False
@@ -77,7 +79,6 @@ class MeasurementUpdates:
     def note_imu_change(self, until_ns: int) -> None:
         """Note that biases of the IMU may be changing fast until that time, ns."""
         self.imu_changes_until_ns = max(self.imu_changes_until_ns, until_ns)
-        self.imu_changed_ns = self.step_ns
 
     def unregister_all(self) -> None:
         """Prepare for sources to register anew; known kinds keep their counters."""

@@ -190,6 +190,7 @@ class Screening:
             self._judge.found = 0.0, 0.0
         if ACCELEROMETER_BIAS in f.states and self._lateral.widen(f):
             self._updates.note_imu_change(now_ns)
+            self._updates.accelerometer_outvoted_ns = now_ns
         if (until_ns := self._jumps.widen(f, now_ns)) is not None:
             self._updates.note_imu_change(until_ns)
 
@@ -280,10 +281,10 @@ class Screening:
         step_ns = self._updates.step_ns
         if m.t - step_ns > _AHEAD_NS:
             return self._without(m, list(m.values), "future")
-        goes_sideways = step_ns < self._sideways_until_ns
+        sideways = step_ns < self._sideways_until_ns
         self._units.take(m)
         if self._units.averages is not self._averages:
-            self._take_averages(steering, ahead, goes_sideways)
+            self._take_averages(steering, ahead, sideways)
         if self._units.wrong and (other := find_channels(m, self._units.wrong)):
             m = self._without(m, other, "unit")
         if self._vote.wrong and (outvoted := find_channels(m, self._vote.wrong)):
@@ -297,7 +298,7 @@ class Screening:
         if checks.may_step:
             self._judge.gained.take(m.t, m.values)
         if checks.has_speed:
-            self._judge.take(m.t, m.values, ahead, goes_sideways)
+            self._judge.take(m.t, m.values, ahead, sideways)
             self._updates.speed_doubt = self._judge.doubt
             if self._judge.is_wrong and OWN in m.values:
                 m = self._without(m, [OWN], "implausible")
@@ -347,16 +348,16 @@ class Screening:
                     self._steps.drop(channel)
                 refused = [c for c in m.values if c in self._lateral.wrong]
                 m = self._without(m, refused, "implausible") if refused else m
-            jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways)
+            jump = self._course.take(m, ahead, self._yaw.excess, sideways)
             if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
                 self.latest[GYROSCOPES[2]] = step_ns, "bias"
             self._updates.turned_apart = self._course.apart
         return m
 
-    def _take_averages(self, steering: float | None, ahead: float, goes_sideways: bool) -> None:
+    def _take_averages(self, steering: float | None, ahead: float, sideways: bool) -> None:
         """Check units, speeds and mounting with the averages of a complete interval."""
         self._averages = self._units.averages
-        if not goes_sideways:  # sideways, the car's own speed is less than that of positions
+        if not sideways:  # sideways, the car's own speed is less than that of positions
             speeds = dict(self._units.find_speeds(self._averages))
             if self._judge.is_wrong:
                 speeds.pop(OWN, None)  # it is not used, so that the filter has not started with it

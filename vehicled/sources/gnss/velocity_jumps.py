@@ -111,8 +111,9 @@ class VelocityJumps:
         kept, t_ns = self._kept, block.t_ns
         if self.lasts:
             is_back = abs(block.mean - self._reference) < _BACK * abs(self._jump)
-            # An IMU that had agreed with the estimate has been found to be wrong itself.
-            is_excused = updates.imu_changed_ns > self._jumped_ns
+            # An accelerometer that had agreed with the estimate has been found to be wrong itself. A gyroscope is no
+            # excuse: courses show that it is wrong, and these may be false.
+            is_excused = updates.accelerometer_outvoted_ns > self._jumped_ns
             if is_back or is_excused or t_ns - self._jumped_ns > LONGEST_DOUBT_NS:
                 self.reset()
             return 0j
