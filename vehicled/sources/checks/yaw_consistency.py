@@ -68,6 +68,8 @@ _SHOWN, _DENIED, _DENIED_BY = 0.75, 0.25, 0.05
 """Shares of the gyroscope's excess over the course. If the wheels show more than the first share, its bias
 has jumped or drifted; if they show less than the second, and the rest exceeds the third value (rad), the car
 skids."""
+_LEAST_SHOWN = 0.025
+"""rad: less is shown by wheels whose counters have teeth, also of a healthy gyroscope."""
 _LARGEST_SLIP = 0.15
 """rad: without wheels, angle by which a car may slip sideways below the limit of grip."""
 _SLOWEST = 4.0
@@ -309,7 +311,7 @@ class YawConsistency:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
         share, doubt = shown / expected, self._find_lately_by_slip() / abs(expected)
-        if share - doubt > _SHOWN:
+        if share - doubt > _SHOWN and abs(shown) > _LEAST_SHOWN:
             return True
         denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
         return False if denied else None
