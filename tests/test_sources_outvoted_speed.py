@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from estimator_rig import SECOND, Run, mixed, prototype, steps, without
 
-from vehicled.messages import Measurement
+from replay.faults import Offset
 from vehicled.sources.speeds.outvoted import OutvotedSpeed
+from vehicled.studies.faults.offline import spoil
 
 STEP = 10_000_000
 
@@ -93,17 +94,11 @@ def test_a_device_that_measures_no_more_often_than_others_has_little_weight_as_i
 def test_receivers_are_not_refused_for_a_wrong_speed_that_measures_more_often():
     """As its time is not known, it is no fault while the car brakes and accelerates; the estimate followed it."""
     drive, begin, end = mixed(18.0), 11 * SECOND, 16 * SECOND
-
-    def disturb(m: Measurement) -> Measurement:
-        by = 0.5 if begin < m.t < end and "vehicle.speed" in m.values else 0.0
-        return Measurement(
-            m.source, m.t, m.arrival, {c: v + by * (c == "vehicle.speed") for c, v in m.values.items()}
-        )
-
+    wrong = Offset(channels=("vehicle.speed",), by=0.5, begin=11.0, end=16.0)
     sensors = prototype().sensors
     speed = replace(sensors.vehicle_speed, latency_sigma=0.02)
     configuration = replace(prototype(), sensors=replace(sensors, vehicle_speed=speed))
-    run = Run(configuration, steps(map(disturb, drive.measurements(3, gnss="conventional"))))
+    run = Run(configuration, steps(spoil(drive.measurements(3, gnss="conventional"), [wrong])))
     later = (run.t > begin) & (run.t < end)
     assert np.max(np.abs(run.error(drive, "vx"))[later]) < 0.2
     assert {f.source for f in run.summary.faults} == {"vehicle.speed"}
@@ -111,16 +106,10 @@ def test_receivers_are_not_refused_for_a_wrong_speed_that_measures_more_often():
 
 def test_an_accelerometer_that_is_off_does_not_lead_the_speed_astray():
     """5 m/s² for two seconds, without torques: as an unmeasured force, it looked like the car's own."""
-    drive, begin, end = mixed(17.0), 12 * SECOND, 14 * SECOND
-
-    def disturb(m: Measurement) -> Measurement:
-        by = 5.0 if begin < m.t < end and "imu.ax" in m.values else 0.0
-        return Measurement(
-            m.source, m.t, m.arrival, {c: v + by * (c == "imu.ax") for c, v in m.values.items()}
-        )
-
+    drive = mixed(17.0)
+    wrong = Offset(channels=("imu.ax",), by=5.0, begin=12.0, end=14.0)
     given = without(drive.measurements(3, gnss="rtk"), "torque", "brake")
-    run = Run(prototype(), steps(map(disturb, given)))
+    run = Run(prototype(), steps(spoil(given, [wrong])))
     later = (run.t > 5 * SECOND) & (run.t < 16.9 * SECOND)
     assert np.max(np.abs(run.error(drive, "vx"))[later]) < 0.8
     assert np.max(np.hypot(run.error(drive, "x"), run.error(drive, "y"))[later]) < 0.2

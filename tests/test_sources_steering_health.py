@@ -96,7 +96,7 @@ def noisy(digit: float) -> Callable[[float, float], float]:
 
 def test_a_sensor_whose_noise_is_missing_is_distrusted_until_it_is_back():
     states = list(run(noisy(1e-4), turning))
-    assert {s for t, s, _ in states if t < 8.1} == {"measured"}
+    assert {s for t, s, _ in states if t < 8.08} == {"measured"}
     assert {s for t, s, _ in states if 8.15 < t < 12.0} == {"distrusted"}
     assert {s for t, s, _ in states if t > 12.3} == {"measured"}
 

@@ -100,7 +100,7 @@ class CourseConsistency:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
         self.latency, self._late = CourseLatency(), 0.0
-        """Latency of courses by now, and the one found for the courses that are kept, s."""
+        """Latency of courses as found by now, and all of that of the courses that are kept, s."""
         self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
@@ -186,10 +186,10 @@ class CourseConsistency:
     def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
         """`noise` of the receiver's velocity, m/s."""
         kept = self._places
-        if abs(self.latency.late - self._late) > CHANGE:
-            self._late = self.latency.late
+        if abs((late := self._gnss.latency + self.latency.late) - self._late) > CHANGE:
+            self._late = late
             self._forget_places()
-        t -= self._gnss.latency + self._late
+        t -= self._late
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)

@@ -110,7 +110,7 @@ class LateralVote:
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
         self.latency, self._late = CourseLatency(), 0.0
-        """Latency of courses by now, and the one found for the courses that are kept, s."""
+        """Latency of courses as found by now, and all of that of the courses that are kept, s."""
         self._forget()
 
     def _forget(self) -> None:
@@ -159,10 +159,10 @@ class LateralVote:
             self._kept.popleft()
 
     def _compare(self, t: float, course: float, noise: float) -> None:
-        if abs(self.latency.late - self._late) > CHANGE:
-            self._late = self.latency.late
+        if abs((late := self._gnss.latency + self.latency.late) - self._late) > CHANGE:
+            self._late = late
             self._courses.clear()
-        t -= self._gnss.latency + self._late
+        t -= self._late
         now = next((at for at in reversed(self._kept) if at.t <= t), None)
         if now is None:
             return

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
+from vehicled.sources.sample_run import NoisyRun
 
 _FEWEST = 2
 """Number of repetitions from which on a speed may be stuck."""
-ROUNDING = 1e-5
-"""m, m/s: smaller numbers count as zero."""
 _CHANGED = 1.0
 """m/s: least change of the estimated speed since a speed began to repeat itself. Speeds in whole miles per
 hour repeat themselves for smaller changes; near standstill speeds are zero."""
@@ -30,9 +29,6 @@ _KEPT_DIFFERENCES = 24
 they show in these differences, not in second differences of its own averages."""
 _MOST_AT_ZERO = 2.0
 """m/s: change of another speed up to which a speed may read zero."""
-_NOISY, _NOISY_REPETITIONS, _OF_USUAL_RUN, _NOISY_TIME_NS = 3.0, 10, 3, 100_000_000
-"""Noise in digits from which on a speed changes with nearly each sample; it is stuck after so many repetitions, as a
-multiple of its usual ones, and after so long."""
 _LATEST, _FEWEST_BEFORE = 32, 16
 """Number of kept samples, and least number of those before a run that show the noise."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
@@ -42,28 +38,15 @@ _PER_DISTANCE = math.sqrt(2.0) / 0.6745
 median."""
 
 
-class SampleRun:
-    """A run of samples that are equal to the last bit."""
-
-    __slots__ = ("begun_ns", "repetitions", "value")
-
-    def __init__(self) -> None:
-        self.value: float | tuple[float, ...] = math.nan
-        self.begun_ns = self.repetitions = 0
-
-
-class SpeedRun(SampleRun):
+class SpeedRun(NoisyRun):
     """A run of equal speeds, and the car's estimated speed at its beginning."""
 
     __slots__ = (
         "_before",
         "_beyond",
         "_differences",
-        "_digit",
-        "_last",
         "_latest",
         "_others",
-        "_usual_repetitions",
         "estimated",
         "is_stuck",
     )
@@ -73,8 +56,6 @@ class SpeedRun(SampleRun):
         self.estimated = 0.0
         self.is_stuck = False
         """Whether the last sample repeats the earlier ones although the car's speed has changed."""
-        self._last, self._digit = math.nan, math.inf
-        """Value, and the least change of it so far, m/s."""
         self._before: float | None = None
         """m/s: speed by another sensor, `_SETTLED_NS` after the run began."""
         self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
@@ -84,8 +65,6 @@ class SpeedRun(SampleRun):
         self._beyond = 0
         """Number of consecutive averages that have differed from `_before`."""
         self._latest: deque[float] = deque(maxlen=_LATEST)
-        self._usual_repetitions = 0
-        """Most repetitions in a run of a working sensor."""
 
     def take(
         self, value: float, t: int, estimated: float, other: float | None, own: float | None = None
@@ -99,12 +78,10 @@ class SpeedRun(SampleRun):
 
     def _is_too_quiet(self, t: int) -> bool:
         """Whether a speed whose noise changed it with nearly every sample now repeats itself."""
-        number = self.repetitions
-        least = max(_NOISY_REPETITIONS, _OF_USUAL_RUN * self._usual_repetitions)
-        if number < least or t - self.begun_ns < _NOISY_TIME_NS or not self.value:
+        if not self.is_long(t) or not self.value:
             return False
-        before = list(self._latest)[:-number]
-        return len(before) >= _FEWEST_BEFORE and _find_noise(before) > _NOISY * self._digit
+        before = list(self._latest)[: -self.repetitions]
+        return len(before) >= _FEWEST_BEFORE and self.is_noise(_find_noise(before))
 
     def _is_stuck(
         self, value: float, t: int, estimated: float, other: float | None, own: float | None
@@ -114,20 +91,13 @@ class SpeedRun(SampleRun):
             self._others.append(other)
             if own is not None and t - self.begun_ns < _SETTLED_NS:
                 self._differences.append(other - own)
-        if value != self.value:
-            if not self.is_stuck:
-                self._usual_repetitions = max(self._usual_repetitions, self.repetitions)
-            if (change := abs(value - self._last)) > ROUNDING:
-                self._digit = min(self._digit, change)
-            self._last = value
-            self.value, self.begun_ns, self.repetitions, self.estimated = value, t, 0, estimated
-            self._before, self._beyond = None, 0
+        if self.add(value, t, not self.is_stuck):
+            self.estimated, self._before, self._beyond = estimated, None, 0
             return False
-        self.repetitions += 1
         if other is not None and is_new and t - self.begun_ns > _SETTLED_NS:
             if self._before is None:
                 self._before = other
-            least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
+            least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self.digit)
             if not value:
                 # A sensor also reads zero while the car creeps; and a receiver's speed may be wrong for
                 # seconds between houses while the car stands.

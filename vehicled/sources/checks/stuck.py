@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from operator import eq, itemgetter
 
 from vehicled.messages import Measurement
-from vehicled.sources.checks.speed_run import ROUNDING, SampleRun, SpeedRun
+from vehicled.sources.checks.speed_run import SpeedRun
 from vehicled.sources.checks.turning import LEAST, TurnChange
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.sample_run import ROUNDING, SampleRun
 from vehicled.sources.sensors import find_kinds
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE
 

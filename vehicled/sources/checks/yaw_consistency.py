@@ -310,14 +310,14 @@ class YawConsistency:
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        share, doubt = shown / expected, self._find_lately_by_slip() / abs(expected)
+        share, doubt = shown / expected, self._calc_fading_slip() / abs(expected)
         if share - doubt > _SHOWN and abs(shown) > _LEAST_SHOWN:
             return True
         denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
         return False if denied else None
 
-    def _find_lately_by_slip(self) -> float:
-        """rad: error by the slip of lately, which fades."""
+    def _calc_fading_slip(self) -> float:
+        """rad: error by the largest slip of lately, which fades."""
         by, at = self._slipped
         return by * math.exp((at - self._t) / _WINDOW)
 
@@ -414,7 +414,7 @@ class YawConsistency:
         self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
         self.by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
         # Slip by brakes and slip by the engine may cancel in the sum of a window, but not between its wheels.
-        if self.by_slip >= self._find_lately_by_slip():
+        if self.by_slip >= self._calc_fading_slip():
             self._slipped = self.by_slip, self._t
         return self.by_slip
 

@@ -10,6 +10,7 @@ import math
 from typing import Literal
 
 from vehicled.sources.sample_noise import SampleNoise
+from vehicled.sources.sample_run import NoisyRun
 
 SteeringState = Literal["measured", "silent", "distrusted"]
 
@@ -49,11 +50,6 @@ _LARGEST_NOISE = 0.01
 """rad, 1 σ: largest noise that a single sample counts as."""
 
 
-_NOISE_IN_DIGITS, _REPETITIONS, _TIMES_USUAL, _STUCK_FOR = 3.0, 10, 3, 0.1
-"""Noise over resolution from which on an angle changes with nearly each sample. It is stuck after so many
-repetitions, as a multiple of the most of the healthy sensor while the car drives, and after so long, s."""
-
-
 class SteeringHealth:
     """Compares the mean angle of the road wheels, rad, with the angle of rolling."""
 
@@ -71,13 +67,9 @@ class SteeringHealth:
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
         self._noise, self.is_noisy = SampleNoise(_LARGEST_NOISE), False
-        self._noise_of_changes, self._sample = SampleNoise(_LARGEST_NOISE), math.nan
+        self._noise_of_changes, self._run = SampleNoise(_LARGEST_NOISE), NoisyRun()
         """Noise of samples that differ from the one before, as a logger that repeats each sample makes stairs
-        of a smooth angle; and that one."""
-        self._digit = math.inf
-        """rad: least change between samples."""
-        self._repetitions = self._most_repetitions = 0
-        """Number of samples equal to the one before; and most of them of the healthy sensor while the car drives."""
+        of a smooth angle; and the run of equal samples."""
         self._drives = False
         """Whether the car is fast enough for its wheels to move to and fro."""
         self._jumped_by = math.nan
@@ -93,14 +85,8 @@ class SteeringHealth:
             self._back_at = t
         self.seen = t
         self._noise.take(t, angle)
-        if angle != self._sample:
+        if self._run.add(angle, round(t * 1e9), self._drives and not self._distrusted):
             self._noise_of_changes.take(t, angle)
-            self._digit = min(self._digit, abs(angle - self._sample))
-            if self._drives and not self._distrusted:
-                self._most_repetitions = max(self._most_repetitions, self._repetitions)
-            self._sample, self._repetitions = angle, 0
-        else:
-            self._repetitions += 1
         variance = min(self._noise.variance, self._noise_of_changes.variance)
         self.is_noisy = variance > (_QUIET if self.is_noisy else _NOISY) ** 2
         if jumps:
@@ -117,10 +103,8 @@ class SteeringHealth:
 
     def _is_too_quiet(self, t: float) -> bool:
         """Whether an angle whose noise changed it with nearly every sample repeats itself."""
-        least = max(_REPETITIONS, _TIMES_USUAL * self._most_repetitions)
-        if self._repetitions < least or t - self._changed < _STUCK_FOR:
-            return False
-        return self._noise_of_changes.variance > (_NOISE_IN_DIGITS * self._digit) ** 2
+        noise = math.sqrt(self._noise_of_changes.variance)
+        return self._run.is_long(round(t * 1e9)) and self._run.is_noise(noise)
 
     def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
@@ -134,7 +118,7 @@ class SteeringHealth:
             self._wrong_since = self._agreeing_since = math.inf
         self._drives = abs(ahead) > _SLOWEST
         if yaw_rate is not None and self._drives:
-            if self._repetitions and not (silent or self._distrusted) and self._is_too_quiet(t):
+            if self._run.repetitions and not (silent or self._distrusted) and self._is_too_quiet(t):
                 self._distrust()  # until it agrees with the yaw rate again
             rolling = self._wheelbase * yaw_rate / ahead
             if not (silent or slides) and abs(ahead * yaw_rate) < _LARGEST_LATERAL:

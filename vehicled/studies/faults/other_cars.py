@@ -7,7 +7,6 @@ configured, and the time of the car's own speed is not known.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,11 +14,11 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.simulation.drive import TRUTH_EVERY
 from vehicled.simulation.equipment import Equipment
-from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.simulation.sensors import measure
 from vehicled.studies.faults.drives import BEGIN, LENGTH, FaultDrive
-from vehicled.studies.robustness import owners, plants
+from vehicled.studies.robustness import owners
+from vehicled.studies.robustness.drives import TRUE_COLUMNS
 
 _COURSES = {
     "CommonRoad 1 mixed": ("commonroad 1", "mixed", 34.93),
@@ -28,10 +27,6 @@ _COURSES = {
 """By name: plant, its drive, and when it begins to turn in, s: then a fault begins."""
 OTHER_DRIVES = tuple(_COURSES)
 _RADIUS_ERROR = 0.02
-_EVERY = 10
-"""Steps of a plant from one truth to the next."""
-_TRUE = ("x", "y", "yaw", "vx", "vy", "sideslip")
-_SPEED = SimulatedSignal(rate=50.0, noise=0.03)
 
 
 def find_lead(drive: str) -> float:
@@ -48,16 +43,13 @@ def configure(drive: str) -> Configuration:
 def make_drive(drive: str, receiver: str, seed: int) -> FaultDrive:
     """One of `OTHER_DRIVES`, with one of `RECEIVERS`. UsageError if the plant's package is not installed."""
     plant, name, _ = _COURSES[drive]
-    track = plants.load_or_drive(plant, name)
+    track, measured = owners.measure_drive(plant, name, receiver == "rtk", seed, has_speed=True)
     end = find_lead(drive) + LENGTH
-    sensors = replace(owners.make_sensors(plant), speed=_SPEED)
-    if receiver == "rtk":
-        sensors = replace(sensors, gnss=RTK)
-    measurements = [m for m in measure(track, sensors, plants.PLACES, seed) if m.arrival < end * 1e9]
-    keep = np.flatnonzero(track.t < end)[::_EVERY]
+    measurements = [m for m in measured if m.arrival < end * 1e9]
+    keep = np.flatnonzero(track.t < end)[::TRUTH_EVERY]
     truth = np.full((len(keep), len(ESTIMATE_COLUMNS)), np.nan)
-    for column in _TRUE:
+    for column in TRUE_COLUMNS:
         truth[:, ESTIMATE_INDEX[column]] = track.columns[column][keep]
-    latitude, longitude, height = sensors.find_origin(Equipment())
+    latitude, longitude, height = owners.make_sensors(plant).find_origin(Equipment())
     origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
     return FaultDrive(measurements, np.round(track.t[keep] * 1e9).astype(np.int64), truth, origin)

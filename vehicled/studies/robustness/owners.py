@@ -34,15 +34,23 @@ _WHITE, _WANDER = 0.5, 0.3
 _WHOLE = math.hypot(_WHITE, _WANDER)
 _WITH_SPEEDS = ("commonroad 3",)
 """Cars that report speeds of their wheels; for the others teeth are counted."""
+_SPEED = SimulatedSignal(rate=50.0, noise=0.03)
 _ROLLING_SHARE, _TYRE_STIFFNESS = 0.33, 2e5
 """Defaults of the handbook's tyre, which give the undeformed radius from the rolling radius."""
 
 
-def measure_drive(plant: str, drive: str, is_precise: bool, seed: int) -> tuple[Track, list[Measurement]]:
-    """Motion of the car, and its sensors' measurements in order of arrival; `is_precise`: with an RTK receiver."""
+def measure_drive(
+    plant: str, drive: str, is_precise: bool, seed: int, has_speed: bool = False
+) -> tuple[Track, list[Measurement]]:
+    """Motion of the car, and its sensors' measurements in order of arrival.
+
+    `is_precise`: with an RTK receiver; `has_speed`: with the car's own speed.
+    """
     track, sensors = load_or_drive(plant, drive), make_sensors(plant)
     if is_precise:
         sensors = replace(sensors, gnss=RTK)
+    if has_speed:
+        sensors = replace(sensors, speed=_SPEED)
     return track, measure(track, sensors, PLACES, seed)
 
 
