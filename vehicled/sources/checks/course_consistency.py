@@ -17,7 +17,7 @@ from typing import NamedTuple
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.sources.checks.bias_jump import BiasJump
-from vehicled.sources.checks.course_latency import CHANGE, CourseLatency
+from vehicled.sources.checks.course_latency import CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
 
@@ -81,6 +81,8 @@ class _Place(NamedTuple):
     """1 σ of the bias, rad/s."""
     noise: float
     """1 σ of the course, rad: the slower the car, the larger."""
+    late: float
+    """s: latency that the course was taken to have."""
 
 
 class CourseConsistency:
@@ -99,8 +101,7 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
-        self.latency, self._late = CourseLatency(), 0.0
-        """Latency of courses as found by now, and all of that of the courses that are kept, s."""
+        self.latency = CourseLatency()
         self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
@@ -186,10 +187,8 @@ class CourseConsistency:
     def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
         """`noise` of the receiver's velocity, m/s."""
         kept = self._places
-        if abs((late := self._gnss.latency + self.latency.late) - self._late) > CHANGE:
-            self._late = late
-            self._forget_places()
-        t -= self._late
+        late = self._gnss.latency + self.latency.late
+        t -= late
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
@@ -205,14 +204,14 @@ class CourseConsistency:
         apart = angle + course + slip * rate - self._gnss.antenna[2] * rolling / ahead
         if kept:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
-        now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead)
+        now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead, late)
         per_rate = self.latency.unknown + _OTHER_SLIP * max(_REAR / ahead, _SLIP * ahead)
         most, since, steepest = -math.inf, now, 0.0
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
             usual = _SHARE * abs(angle - place.angle) + per_rate * abs(rate - place.rate)
-            usual += _OTHER_SLIP * abs(place.rate * (slip - place.slip))
+            usual += (_OTHER_SLIP * abs(slip - place.slip) + abs(late - place.late)) * abs(place.rate)
             beyond = abs(gained) - usual - _BIAS_SIGMAS * place.sigma * dt
             bound = _calc_bound(now, place)
             if beyond > most * bound:

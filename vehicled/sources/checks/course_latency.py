@@ -12,10 +12,6 @@ _MOST, _LEAST, _SIGMAS = 0.12, 0.03, 3.0
 """s: unknown part of the latency, at most, and at least; and number of its σ."""
 
 
-CHANGE = 0.005
-"""s: larger changes of the latency that is found would look like turns of the car in a bend."""
-
-
 class CourseLatency(NamedTuple):
     """Latency of courses in addition to the configured one."""
 

@@ -18,7 +18,7 @@ from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import POSITION, UNMODELLED, VELOCITY
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
-from vehicled.sources.checks.course_latency import CHANGE, CourseLatency
+from vehicled.sources.checks.course_latency import CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS
@@ -65,6 +65,17 @@ class _Integrals(NamedTuple):
     """rad/s, at that time."""
 
 
+class _Course(NamedTuple):
+    """A course over ground."""
+
+    at: _Integrals
+    """Up to its time."""
+    angle: float
+    """rad, clockwise from north."""
+    late: float
+    """s: latency that it was taken to have."""
+
+
 class _Comparison(NamedTuple):
     """Of the time between two courses."""
 
@@ -109,14 +120,13 @@ class LateralVote:
         self._right_for = 0.0
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
-        self.latency, self._late = CourseLatency(), 0.0
-        """Latency of courses as found by now, and all of that of the courses that are kept, s."""
+        self.latency = CourseLatency()
         self._forget()
 
     def _forget(self) -> None:
         self._now = _Integrals(-math.inf, 0.0, 0.0, 0.0, 0.0)
         self._kept: deque[_Integrals] = deque()
-        self._courses: deque[tuple[_Integrals, float]] = deque()
+        self._courses: deque[_Course] = deque()
         self._is_beyond = False
 
     def take(self, m: Measurement, ahead: float) -> None:
@@ -159,25 +169,24 @@ class LateralVote:
             self._kept.popleft()
 
     def _compare(self, t: float, course: float, noise: float) -> None:
-        if abs((late := self._gnss.latency + self.latency.late) - self._late) > CHANGE:
-            self._late = late
-            self._courses.clear()
-        t -= self._late
+        late = self._gnss.latency + self.latency.late
+        t -= late
         now = next((at for at in reversed(self._kept) if at.t <= t), None)
         if now is None:
             return
         courses = self._courses
-        since = now.t - courses[-1][0].t if courses else 0.0
-        courses.append((now, course))
-        while now.t - courses[0][0].t > _LONGEST:
+        since = now.t - courses[-1].at.t if courses else 0.0
+        latest = _Course(now, course, late)
+        courses.append(latest)
+        while now.t - courses[0].at.t > _LONGEST:
             courses.popleft()
         # From both ends, as there are many between.
-        first = next((place for place in courses if now.t - place[0].t > _SHORTEST), None)
-        last = next((place for place in reversed(courses) if now.t - place[0].t > _SHORTEST), None)
+        first = next((c for c in courses if now.t - c.at.t > _SHORTEST), None)
+        last = next((c for c in reversed(courses) if now.t - c.at.t > _SHORTEST), None)
         if first is None or last is None:
             return
         # Over the shortest time a large error shows soonest, over the longest a small one.
-        found = [self._find(at, now, wrap(before - course), noise) for at, before in (first, last)]
+        found = [self._find(before, latest, noise) for before in (first, last)]
         lasts, most = self._is_beyond, max(found, key=lambda c: abs(c.apart) - c.usual)
         self._is_beyond = abs(most.apart) > most.usual
         if self.wrong:
@@ -185,18 +194,21 @@ class LateralVote:
         elif lasts and self._is_beyond:
             self.wrong, self._found, self._right_for = self._channels, most, 0.0
 
-    def _find(self, before: _Integrals, now: _Integrals, turned: float, noise: float) -> _Comparison:
-        """Compare what was gained between two courses; `turned`: by them, counter-clockwise."""
+    def _find(self, one: _Course, other: _Course, noise: float) -> _Comparison:
+        """Compare what was gained between two courses with noise of the velocity, m/s."""
+        before, now = one.at, other.at
         within, way = now.t - before.t, now.way - before.way
         by_force, by_rate = now.by_force - before.by_force, now.by_rate - before.by_rate
         speed = way / within
-        by_course = speed * turned
-        apart, other = by_force - by_rate, by_force - by_course
-        least = min(abs(apart), abs(other))
-        agree = apart * other > 0.0 and abs(by_rate - by_course) < _AGREEING * least
+        by_course = speed * wrap(one.angle - other.angle)
+        from_rate, from_course = by_force - by_rate, by_force - by_course
+        least = min(abs(from_rate), abs(from_course))
+        agree = from_rate * from_course > 0.0 and abs(by_rate - by_course) < _AGREEING * least
         usual = _APART * within + _SHARE * abs(by_rate) + _SIGMAS * noise
         usual += self.latency.unknown * speed * abs(now.rate - before.rate)
-        return _Comparison(within, math.copysign(least, apart) if agree else 0.0, usual, by_rate)
+        # Where the latency has been corrected between the two, the earlier one was at a wrong time.
+        usual += abs(other.late - one.late) * speed * abs(before.rate)
+        return _Comparison(within, math.copysign(least, from_rate) if agree else 0.0, usual, by_rate)
 
     def _look_for_agreement(self, found: _Comparison, since: float) -> None:
         """Use the accelerometer again once it has agreed in bends for long enough."""
