@@ -12,8 +12,9 @@ from vehicled.configuration import load_configuration
 from vehicled.messages import Measurement
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.kinematic_run import run_kinematic
+from vehicled.vehicle.sideslip import SteadySideslip
 
-SETTINGS = KinematicSettings(radius=0.3, rear=1.4, understeer=0.004, antenna=0.5, wander=0.3)
+SETTINGS = KinematicSettings(radius=0.3, steady=SteadySideslip(1.4, 0.004), antenna=0.5, wander=0.3)
 DT = 0.01
 
 
@@ -87,7 +88,7 @@ def _some_covariance() -> np.ndarray:
 
 
 def test_a_late_fix_is_compared_with_the_position_at_its_time():
-    settings = KinematicSettings(radius=0.3, rear=1.4, understeer=0.004)
+    settings = KinematicSettings(radius=0.3, steady=SteadySideslip(1.4, 0.004))
     f = KinematicFilter(settings)
     speed, rate, age = 15.0, 0.4, 0.1
     f.initialise(0.0, 0.0, 0.0, speed)
@@ -149,7 +150,7 @@ def test_an_independent_filter_gives_the_same_estimates():
     """
     folder = Path(__file__).parent / "kinematic"
     independent = np.genfromtxt(folder / "independent.csv", delimiter=",", names=True)
-    settings = KinematicSettings(radius=0.3, rear=1.4, understeer=0.004, antenna=0.4, wander=0.5)
+    settings = KinematicSettings(radius=0.3, steady=SteadySideslip(1.4, 0.004), antenna=0.4, wander=0.5)
     measurements = list(open_log(folder / "drive.csv").measurements())
     found = run_kinematic(load_configuration("prototype"), measurements, settings)
     places = np.searchsorted(found.t, np.round(independent["t"] * 1e9).astype(np.int64))

@@ -9,8 +9,10 @@ from estimator_rig import prototype
 
 from vehicled.messages import Measurement
 from vehicled.sources.checks.course_consistency import CourseConsistency
+from vehicled.vehicle.sideslip import SteadySideslip
 
 SPEED, REAR = 15.0, 1.3
+STEADY = SteadySideslip(1.5, 0.006)
 
 
 def run(
@@ -35,7 +37,7 @@ def run(
     """
     random, check, found, yaw = (
         np.random.default_rng(1),
-        CourseConsistency(prototype().sensors.imu, None),
+        CourseConsistency(prototype().sensors.imu, None, STEADY),
         [],
         0.0,
     )
@@ -82,7 +84,7 @@ def test_a_lane_change_on_a_motorway_is_not_a_jump():
 def test_an_antenna_that_sways_as_a_van_rolls_is_not_a_jump(height, is_jump):
     """In a bend at 7 m/s the van rolls by 5° within half a second, 2.6 m below its antenna."""
     gnss = dataclasses.replace(prototype().sensors.gnss, antenna=(0.0, 0.0, height))
-    check, found, speed = CourseConsistency(prototype().sensors.imu, gnss), [], 7.0
+    check, found, speed = CourseConsistency(prototype().sensors.imu, gnss, STEADY), [], 7.0
     check.set_bias((0.0, 0.0, 0.0), 0.0005)
     for k in range(600):
         t, at = 0.01 * k, 10_000_000 * k
@@ -97,7 +99,7 @@ def test_an_antenna_that_sways_as_a_van_rolls_is_not_a_jump(height, is_jump):
 
 def test_a_bend_after_accelerating_is_not_a_jump():
     """Turning as fast as before, from 9 m/s in a town to 22 m/s: the sideslip is 2.6° less."""
-    check = CourseConsistency(prototype().sensors.imu, None)
+    check = CourseConsistency(prototype().sensors.imu, None, STEADY)
     check.set_bias((0.0, 0.0, 0.0), 0.0005)
     yaw = 0.0
     for k in range(800):
@@ -161,7 +163,7 @@ def test_a_drifting_bias_is_found_by_the_angle_it_adds(drift, within):
 
 
 def test_a_bias_with_a_large_sigma_is_not_a_jump():
-    check = CourseConsistency(prototype().sensors.imu, None)
+    check = CourseConsistency(prototype().sensors.imu, None, STEADY)
     check.set_bias((0.0, 0.0, 0.0), 0.01)
     for k in range(600):
         at = 10_000_000 * k
@@ -174,7 +176,7 @@ def test_a_bias_with_a_large_sigma_is_not_a_jump():
 
 def test_a_constant_bias_on_a_straight_road_at_the_start_is_not_a_jump():
     """The first courses come before the filter's bias is given: it is not known to be zero then."""
-    check = CourseConsistency(prototype().sensors.imu, None)
+    check = CourseConsistency(prototype().sensors.imu, None, STEADY)
     for k in range(600):
         at = 10_000_000 * k
         check.take(Measurement("imu", at, at, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.0065}), SPEED)
@@ -200,7 +202,7 @@ def test_noise_of_courses_at_low_speed_is_no_jump_once_the_car_is_fast():
     """0.1 m/s of noise are 0.017 rad of course at 6 m/s, and 0.005 rad at 20 m/s: both belong to a difference."""
     found = []
     for seed in range(60):
-        random, check = np.random.default_rng(seed), CourseConsistency(prototype().sensors.imu, None)
+        random, check = np.random.default_rng(seed), CourseConsistency(prototype().sensors.imu, None, STEADY)
         check.set_bias((0.0, 0.0, 0.0), 0.0002)
         for k in range(500):
             at, speed = 10_000_000 * k, min(5.5 + 0.03 * k, 20.0)
@@ -213,7 +215,7 @@ def test_noise_of_courses_at_low_speed_is_no_jump_once_the_car_is_fast():
 
 def test_a_course_without_speed_is_not_compared() -> None:
     """As when the filter restarts in a bend."""
-    check = CourseConsistency(prototype().sensors.imu, None)
+    check = CourseConsistency(prototype().sensors.imu, None, STEADY)
     for k in range(100):
         at = 10_000_000 * k
         speed = SPEED if k < 90 else 0.0
@@ -224,7 +226,7 @@ def test_a_course_without_speed_is_not_compared() -> None:
 
 def drive_hard(excess: float) -> list[float]:
     """Times of jumps in a bend of 7 m/s², with a bias of 0.1 rad/s; `excess`: gyroscope less other sensors, rad/s."""
-    check, found, rate = CourseConsistency(prototype().sensors.imu, None), [], 7.0 / SPEED
+    check, found, rate = CourseConsistency(prototype().sensors.imu, None, STEADY), [], 7.0 / SPEED
     check.set_bias((0.0, 0.0, 0.0), 0.0005)
     for k in range(400):
         t, at = 0.01 * k, 10_000_000 * k
@@ -248,7 +250,7 @@ def test_a_bias_in_a_hard_bend_is_found_if_other_sensors_show_it_too():
 @pytest.mark.parametrize(("drift", "least", "most"), [(0.0, 0.0, 0.0), (0.02, 0.015, 0.045)])
 def test_a_drift_is_doubted_before_it_counts_as_a_jump(drift, least, most):
     """Straight ahead, with courses as noisy as those of RTK: 1.9 s after its beginning it has turned by 0.036 rad."""
-    check, random = CourseConsistency(prototype().sensors.imu, None), np.random.default_rng(3)
+    check, random = CourseConsistency(prototype().sensors.imu, None, STEADY), np.random.default_rng(3)
     check.set_bias((0.0, 0.0, 0.0), 0.0005)
     for k in range(990):
         t, at = 0.01 * k, 10_000_000 * k

@@ -20,6 +20,7 @@ from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.course_latency import CourseLatency
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
+from vehicled.vehicle.sideslip import SteadySideslip
 
 WATCHED = frozenset(("gnss.course", GYROSCOPES[2]))
 """Channels that it reads."""
@@ -39,10 +40,8 @@ _SIGMAS, _DOUBTED_SIGMAS = 4.0, 3.0
 differences usually is."""
 _BIAS_SIGMAS = 3.0
 """Standard deviations by which the bias may be wrong."""
-_REAR, _SLIP, _OTHER_SLIP = 1.5, 0.006, 0.5
-"""How the difference between course and heading depends on the yaw rate: distance from the vehicle origin to the rear
-axle, where a car moves straight ahead without slip, m; slip angle there per lateral acceleration, rad/(m/s²); and by
-which share of either it may be otherwise."""
+_OTHER_SLIP = 0.5
+"""Share of the sideslip of a steady turn, by distance of the rear axle or by slip, by which it may be otherwise."""
 _EVERY, _MEMORY = 0.02, 0.6
 """s: spacing of the angles that are kept for late courses, and how long they are kept."""
 _SLOWEST = 6.0
@@ -88,13 +87,15 @@ class _Place(NamedTuple):
 class CourseConsistency:
     """Compares the gyroscope with the course over ground."""
 
-    def __init__(self, imu: Imu | None, gnss: Gnss | None) -> None:
+    def __init__(self, imu: Imu | None, gnss: Gnss | None, steady: SteadySideslip) -> None:
+        self._steady = steady
         self.configure(imu, gnss)
         self.reset()
 
     def configure(self, imu: Imu | None, gnss: Gnss | None) -> None:
         """Take settings, also while running."""
         self._gnss = gnss or Gnss()
+        self._at_antenna = self._steady._replace(rear=self._steady.rear + self._gnss.antenna[0])
         self._axes = None if imu is None else imu.R_imu_vehicle[:, ::2].T.tolist()
         """The car's forward and upward axis, IMU axes."""
 
@@ -198,14 +199,13 @@ class CourseConsistency:
         if t - measured > _SILENT:
             self._forget_places()
             return None
-        # The faster a car turns at the same rate, the further its rear swings out.
-        slip = _REAR / ahead - _SLIP * ahead
+        slip = self._at_antenna.calc_per_rate(ahead)
         # A roll to the right moves the antenna to the right.
         apart = angle + course + slip * rate - self._gnss.antenna[2] * rolling / ahead
         if kept:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma, noise / ahead, late)
-        per_rate = self.latency.unknown + _OTHER_SLIP * max(_REAR / ahead, _SLIP * ahead)
+        per_rate = self.latency.unknown + _OTHER_SLIP * self._at_antenna.calc_largest_part(ahead)
         most, since, steepest = -math.inf, now, 0.0
         for place in kept:
             dt = t - place.t

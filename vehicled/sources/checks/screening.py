@@ -40,6 +40,7 @@ from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE_CHANNEL
 from vehicled.vehicle.arrays import V1Z
 from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.sideslip import calc_steady_sideslip
 
 _AHEAD_NS = 200_000_000
 """For so long after the step motion is extrapolated. A time stamp further ahead is wrong; kept as the time of
@@ -92,7 +93,7 @@ class Screening:
         """The same of the car's own yaw rate, for while no gyroscope measures; None without that sensor."""
         self._gyro_ns = -_ALONE_NS
         """Time of the step with the last sample of a gyroscope."""
-        self._course = CourseConsistency(sensors.imu, sensors.gnss)
+        self._course = CourseConsistency(sensors.imu, sensors.gnss, calc_steady_sideslip(vehicle))
         self._jumps = GyroscopeJumps(self._course, self._yaw, vehicle, sensors)
         self._steps = BiasSteps(sensors.imu)
         self._lateral = LateralVote(sensors.imu, sensors.gnss, vehicle.gravity)

@@ -1,7 +1,7 @@
 """A planar Kalman filter without a model of the car's forces: only gyroscope, speeds and GNSS.
 
 The gyroscope drives the heading and the longitudinal accelerometer the speed; wheels, or the car's own speed,
-and GNSS correct them. Sideslip is that of steady cornering: yaw rate times (rear / v − understeer · v). A
+and GNSS correct them. Sideslip is that of steady cornering: yaw rate times (rear / v − slip · v). A
 wrong model cannot affect this filter, so a model-based filter has to be better than it.
 """
 
@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
+from vehicled.vehicle.sideslip import SteadySideslip
 
 _X, _Y, _YAW, _SPEED, _BIAS, _SCALE, _EAST, _NORTH = range(8)
 """Position (m), heading (rad), speed (m/s), gyroscope bias (rad/s), scale error of speeds by the wheels, slow error
@@ -34,10 +36,7 @@ class KinematicSettings:
 
     radius: float
     """Rolling radius of the rear wheels, m."""
-    rear: float
-    """Distance from the vehicle origin back to the rear axle, m."""
-    understeer: float
-    """Slip angle of the rear axle per lateral acceleration, rad/(m/s²)."""
+    steady: SteadySideslip
     antenna: float = 0.0
     """Distance of the GNSS antenna ahead of the vehicle origin, m."""
     gyro: float = 0.002
@@ -104,7 +103,7 @@ class KinematicFilter:
         speed = float(self.state[_SPEED])
         if speed <= _SLOWEST_SLIP:
             return 0.0
-        return (self.settings.rear / speed - self.settings.understeer * speed) * self.yaw_rate
+        return self.settings.steady.calc_per_rate(speed) * self.yaw_rate
 
     def read(self) -> tuple[float, float, float, float, float, float, float]:
         """x, y (m), yaw (rad, not wrapped), vx, vy (m/s), yaw rate (rad/s), sideslip (rad)."""

@@ -20,7 +20,7 @@ from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.log_start import Instant, find_fix, find_start, group_by_time
-from vehicled.vehicle.parameters import LinearTyre, Vehicle
+from vehicled.vehicle.sideslip import calc_steady_sideslip
 
 _COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx")
 
@@ -30,8 +30,7 @@ def calc_settings(configuration: Configuration, quality: int) -> KinematicSettin
     vehicle, sensors = configuration.vehicle, configuration.sensors
     found = KinematicSettings(
         radius=vehicle.rear.tyre.radius,
-        rear=float(vehicle.center_of_mass()[0] - vehicle.rear.hard_points.wheel_center[0]),
-        understeer=calc_rear_slip(vehicle),
+        steady=calc_steady_sideslip(vehicle),
     )
     if sensors.gnss is not None:
         fix = sensors.gnss.find_noise(quality)
@@ -43,18 +42,6 @@ def calc_settings(configuration: Configuration, quality: int) -> KinematicSettin
     if sensors.wheel_angles is not None:
         found = replace(found, wheel_resolution=sensors.wheel_angles.resolution)
     return found
-
-
-def calc_rear_slip(vehicle: Vehicle) -> float:
-    """Slip angle of the rear axle per lateral acceleration, from its load and cornering stiffness, rad/(m/s²)."""
-    front, rear = (axle.hard_points.wheel_center[0] for axle in (vehicle.front, vehicle.rear))
-    share = (front - float(vehicle.center_of_mass()[0])) / (front - rear)
-    mass, tyre = share * vehicle.mass / 2, vehicle.rear.tyre
-    if isinstance(tyre, LinearTyre):
-        return mass / tyre.slip_stiffness_y
-    ratio = mass * vehicle.gravity / tyre.nominal_load
-    one, two = tyre.lateral.df0
-    return mass / (ratio * ((2 * one - two / 2) - (one - two / 2) * ratio))
 
 
 def run_kinematic(
