@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vehicled.messages import Measurement
-from vehicled.sources.checks.bias_steps import BiasSteps
+from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.imu.imu import Imu
 
 SPEED, BEGINS, ENDS = 15.0, 3.0, 6.0
@@ -46,6 +46,7 @@ class Run:
         self.errors: dict[str, list[tuple[float, float]]] = {}
         self.left_out = 0
         self.sigmas: list[tuple[str, float]] = []
+        self.steps: list[BiasStep] = []
         for k in range(round(8.0 * rate)):
             t = k / rate
             if gap[0] < t < gap[1]:
@@ -63,6 +64,7 @@ class Run:
             self.left_out += len(doubtful)
             self.present.append((t, tuple(check.present)))
             self.sigmas += [(s.channel, s.sigma) for s in check.found]
+            self.steps += check.found
             check.found.clear()
             for c, v in true.items():
                 if f"imu.{c}" not in doubtful:
@@ -236,3 +238,35 @@ def test_a_step_that_is_dropped_or_handed_over_before_new_samples_ends():
     assert (check.present, check.found) == ([], [])
     check.hand_over("imu.ay")
     assert check.present == []
+
+
+@pytest.mark.parametrize("channel", ["ay", "wz"])
+def test_a_step_to_zero_is_told_from_one_of_the_bias(channel):
+    true = {"ay": lambda t: SPEED * slalom(t), "wz": slalom}[channel]
+    steps = Run({channel: lambda t: -true(t) if t > 2.5 else 0.0}, steering=still).steps
+    assert steps[0].is_zero
+    assert not Run({channel: step(0.2 if channel == "wz" else 2.0)}).steps[0].is_zero
+    assert not any(s.is_zero for s in Run({"ax": step(2.0)}).steps)
+
+
+def test_a_lost_axis_is_left_out_until_it_measures_something():
+    check = BiasSteps(Imu())
+    check.lose("imu.ay")
+    left_out = []
+    for k in range(1000):
+        at, ay = 4_000_000 * k, 0.2 if k < 500 else 3.0
+        values = {"imu.ax": 0.0, "imu.ay": ay, "imu.az": 9.81, "imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.0}
+        left_out += [(k, c) for c in check.find_lost(Measurement("imu", at, at, values))]
+    assert left_out == [(k, "imu.ay") for k in range(500)]
+    assert not check.lost
+
+
+def test_steps_of_other_axes_are_found_while_one_is_lost():
+    check = BiasSteps(Imu())
+    check.lose("imu.ay")
+    for k in range(100):
+        values = {f"imu.{c}": 0.0 for c in ("ax", "ay", "az", "wx", "wy")} | {"imu.wz": 0.1 * (k > 50)}
+        m = check.subtract(Measurement("imu", 4_000_000 * k, 4_000_000 * k, values))
+        assert check.find_lost(m) == ["imu.ay"]
+        check.find(m, SPEED, 0.0)
+    assert [(s.channel, s.by) for s in check.found] == [("imu.wz", pytest.approx(0.1))]

@@ -40,10 +40,14 @@ def drive(
     seconds: float = 12.0,
     imu: Imu | None = None,
     split: bool = False,
-) -> list[tuple[float, float]]:
-    """Times, s, at which the accelerometer was found to be wrong, and right again.
+    steering: Signal | None = None,
+    lost: str = "",
+    refused: str = "",
+) -> list[float]:
+    """Times, s, at which the accelerometer was found to be wrong, and right again; ends once the axis `lost` is.
 
-    `path`: curvature of the path over that by the yaw rate; `force`, `gyroscope`: readings by time and true value.
+    `path`: curvature of the path over that by the yaw rate; `force`, `gyroscope`: readings by time and true value;
+    `steering`: yaw rate by the steering angle.
     """
     random, vote = np.random.default_rng(2), LateralVote(imu or Imu(), Gnss(), GRAVITY)
     channel = "imu.ax" if imu else "imu.ay"
@@ -56,15 +60,22 @@ def drive(
         values[channel] = force(t, SPEED * rate * path(t)) + 0.3 * random.standard_normal()
         values["imu.wz"] = gyroscope(t, rate) + 0.002 * random.standard_normal()
         at = round(t * 1e9)
+        if t > BEGINS:
+            values.pop(refused, None)
         parts = [{c: v} for c, v in values.items()] if split else [values]
         for part in parts:
-            vote.take(Measurement("imu", at, at, part), SPEED)
+            vote.take(Measurement("imu", at, at, part), SPEED, steering and steering(t))
+            if vote.lost:
+                assert vote.lost.channel == lost
+                return [*found, t]
         courses.append((at, course))
         if k % (RATE // 5) == 0 and t > LATE:
             measured_at, measured = courses[-1 - round(LATE * RATE)]
             measured += course_jump * (t > BEGINS) + 0.0025 * random.standard_normal()
             vote.take(
-                Measurement("gnss", measured_at, at, {"gnss.course": measured, "gnss.s_acc": 0.05}), SPEED
+                Measurement("gnss", measured_at, at, {"gnss.course": measured, "gnss.s_acc": 0.05}),
+                SPEED,
+                steering and steering(t),
             )
         if bool(vote.wrong) != bool(len(found) % 2):
             found.append(t)
@@ -108,3 +119,33 @@ def test_the_axis_that_measures_to_the_left_is_the_one_that_is_judged():
     turned = Imu(rotation=(0.0, 0.0, math.radians(90.0)))
     assert drive(imu=turned) == []
     assert len(drive(imu=turned, force=lambda t, a: a * (t < BEGINS))) == 1
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(
+    ("lost", "of"),
+    [("imu.ay", {"force": lambda t, a: 0.0}), ("imu.wz", {"gyroscope": lambda t, w: 0.0})],
+)
+def test_an_axis_that_measures_nothing_is_found_at_once_if_the_steering_shows_the_bend(lost, of, split):
+    (found,) = drive(**of, split=split, steering=lambda t: 0.8 * bend(t), lost=lost)
+    begins = next(t for t in np.arange(0.0, 4.0, 0.004) if SPEED * bend(t) > 2.0)
+    assert begins < found < begins + 0.2
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"steering": bend},
+        {"turning": slalom, "steering": lambda t: slalom(t + 0.1)},
+        {"path": lambda t: 0.1, "steering": lambda t: 0.0},
+        {"gyroscope": lambda t, w: w + 0.3, "turning": lambda t: 0.0, "steering": lambda t: 0.0},
+    ],
+    ids=["bend", "slalom that the steering leads", "spin", "wrong gyroscope"],
+)
+def test_an_axis_that_measures_little_is_not_taken_for_one_that_is_lost(of):
+    assert drive(**of, seconds=6.0) == []
+
+
+@pytest.mark.parametrize("refused", ["imu.wz", "imu.ay"])
+def test_an_axis_that_is_not_used_any_more_makes_no_other_one_wrong(refused):
+    assert drive(slalom, steering=slalom, refused=refused) == []

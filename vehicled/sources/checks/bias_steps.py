@@ -1,7 +1,8 @@
 """Steps of the bias of an IMU axis: lasting, and larger from sample to sample than any motion of a car.
 
 A shock, in contrast, ends or changes within the following samples, and shows in several axes. After a step,
-the axis otherwise measures as before: the step is subtracted, and the axis stays in use.
+the axis otherwise measures as before: the step is subtracted, and the axis stays in use. An axis that steps
+to zero may be lost instead, as with a broken contact: then it is not used until it measures more than noise.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LARGEST_FORCE, _LARGEST_RATE, _LARGEST_YAW_RATE = 20.0, 5.0, 0.35
 """Ranges of usual sensors, m/s² and rad/s. Wheels and steering show a larger step of the yaw rate, also if it is a
 wrong sign."""
 _ABOUT_VERTICAL = 0.5
-"""Share of the yaw rate in an axis from which on it counts as one that measures this."""
+"""Share of the yaw rate, or of gravity, in an axis from which on it counts as one that measures this."""
 _SIGMAS = 6.0
 _KEPT, _FEWEST, _SPAN = 10, 5, 0.0375
 """Most and fewest samples before a step, and after it, to each of which a straight line is fitted; and time that
@@ -50,6 +51,8 @@ _DOUBT = 0.05
 """Share of a step, 1 σ: how well its size is known, as motion bends what the lines describe as straight."""
 _LONGEST = 0.05
 """s: a gap after which samples are no longer compared with those before."""
+_NO_FORCE, _NO_RATE = 1.0, 0.03
+"""m/s², rad/s: a lost axis shows less, and less than its noise; else it is back."""
 _SLOWEST = 2.0
 """m/s: a slower car may jerk as it stops."""
 
@@ -62,6 +65,8 @@ class BiasStep(NamedTuple):
     """Total that is subtracted from the channel since this step, in its unit; 0 if nothing is any more."""
     sigma: float
     """Standard deviation that it adds to the bias."""
+    is_zero: bool
+    """Whether it is one to zero, of an axis from which no step had been subtracted."""
 
     def takes_back(self, bias: float) -> bool:
         """Whether it takes back a bias that grew before, of which the filter may have estimated only a part."""
@@ -71,16 +76,23 @@ class BiasStep(NamedTuple):
 class _Axis:
     """The last samples of an axis, with its steps subtracted."""
 
-    __slots__ = ("after", "before", "fastest", "jump", "largest", "last", "margin", "offset", "steering", "t")
+    __slots__ = (
+        *("after", "before", "fastest", "jump", "largest", "last", "margin", "nothing", "offset", "steering"),
+        "t",
+    )
 
-    def __init__(self, fastest: float, largest: float) -> None:
-        self.fastest, self.largest = fastest, largest
-        """Largest change of its samples per second, and largest step of its bias."""
+    def __init__(self, fastest: float, largest: float, nothing: float) -> None:
+        self.fastest, self.largest, self.nothing = fastest, largest, nothing
+        """Largest change of its samples per second, step of its bias, and value that may be nothing but noise."""
         self.margin = math.inf
         """Largest difference of two samples due to noise."""
         self.offset = 0.0
         """Sum of the steps."""
         self.forget()
+
+    def is_nothing(self, value: float) -> bool:
+        """Whether a value, without subtraction, may be noise of an axis that measures nothing."""
+        return abs(value) < min(self.margin, self.nothing)
 
     def forget(self) -> None:
         """Forget all samples: the next ones do not continue them."""
@@ -187,12 +199,14 @@ class BiasSteps:
     """Finds steps of biases in the samples of an IMU, and subtracts them."""
 
     def __init__(self, imu: Imu | None) -> None:
-        self._axes = {c: _Axis(_FASTEST_FORCE, _LARGEST_FORCE) for c in ACCELEROMETERS}
-        self._axes |= {c: _Axis(_FASTEST_RATE, _LARGEST_RATE) for c in GYROSCOPES}
+        self._axes = {c: _Axis(_FASTEST_FORCE, _LARGEST_FORCE, _NO_FORCE) for c in ACCELEROMETERS}
+        self._axes |= {c: _Axis(_FASTEST_RATE, _LARGEST_RATE, _NO_RATE) for c in GYROSCOPES}
         self.found: list[BiasStep] = []
         """Steps found since the caller cleared the list."""
         self.present: list[str] = []
         """Channels from which a step is subtracted."""
+        self.lost: set[str] = set()
+        """Channels that measure nothing but noise."""
         self._usual: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=_KEPT)
         """Time, s, and values of the latest samples that contain all axes and differ by no more than noise.
         They have not been passed to the axes yet."""
@@ -212,6 +226,10 @@ class BiasSteps:
                     self._axes[channel].largest = (
                         _LARGEST_YAW_RATE if upward > _ABOUT_VERTICAL else _LARGEST_RATE
                     )
+                elif imu is not None:
+                    upward = abs(imu.R_imu_vehicle[ACCELEROMETERS.index(channel), 2])
+                    # Without gravity an IMU would seem to be mounted otherwise: its step is subtracted.
+                    self._axes[channel].nothing = 0.0 if upward > _ABOUT_VERTICAL else _NO_FORCE
                 noise = math.inf if sensors is None else sensors.noise
                 self._axes[channel].margin = _SIGMAS * _DIFFERENCE * noise
         self._per_margin = [1.0 / axis.margin for axis in self._axes.values()]
@@ -256,6 +274,17 @@ class BiasSteps:
             self._last = t, sample
         return self._decide(doubtful, ahead, steering or 0.0, has_slid) if doubtful else doubtful
 
+    def lose(self, channel: str) -> None:
+        """Refuse a channel for as long as it measures nothing but noise."""
+        self.drop(channel)
+        self.lost.add(channel)
+
+    def find_lost(self, m: Measurement) -> list[str]:
+        """Channels of a measurement that are lost; those that measure something are not any more."""
+        values = m.values
+        self.lost -= {c for c in self.lost if not self._axes[c].is_nothing(values.get(c, 0.0))}
+        return [c for c in values if c in self.lost]
+
     def _is_usual(self, t: float, sample: tuple[float, ...]) -> bool:
         """Whether a sample of all axes differs from the one before by noise only, as nearly all do.
 
@@ -284,8 +313,8 @@ class BiasSteps:
         axis.forget()
         self._note(channel, sigma)
 
-    def _note(self, channel: str, sigma: float) -> None:
-        self.found.append(BiasStep(channel, self._axes[channel].offset, sigma))
+    def _note(self, channel: str, sigma: float, is_zero: bool = False) -> None:
+        self.found.append(BiasStep(channel, self._axes[channel].offset, sigma, is_zero))
         self._find_present()
 
     def _find_present(self) -> None:
@@ -309,7 +338,7 @@ class BiasSteps:
         Then the step was the end of an error that nothing had noticed. `excess`: of its samples, less the step, over
         what others show, in its unit.
         """
-        step = BiasStep(channel, self._axes[channel].offset, _DOUBT * abs(excess))
+        step = BiasStep(channel, self._axes[channel].offset, _DOUBT * abs(excess), False)
         if step.takes_back(excess):
             self.hand_over(channel)
             self.found.append(step._replace(by=0.0))
@@ -332,5 +361,6 @@ class BiasSteps:
         if may_grip or turned > _STEERED * abs(axis.jump):
             axis.forget()
         elif (step := axis.finish()) is not None:
-            self._note(channel, _DOUBT * abs(step))
+            is_zero = axis.offset != 0.0 and axis.is_nothing(axis.last + axis.offset)
+            self._note(channel, _DOUBT * abs(step), is_zero)
         return doubtful

@@ -3,7 +3,8 @@
 While the sideslip of a car stays as it is, its lateral acceleration is v ω, by speed and yaw rate, and v χ̇, by speed
 and course. In a slide that begins or ends these two differ, and then neither shows what the accelerometer should
 measure. If they agree, and the accelerometer differs from both, it is wrong, as one that has lost its scale. The
-filter would follow it sideways, against all other sensors.
+filter would follow it sideways, against all other sensors. One that measures nothing shows sooner, and so does such a
+gyroscope (`SilentAxes`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import itemgetter, mul
 from typing import NamedTuple
 
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import POSITION, UNMODELLED, VELOCITY
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
+from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.course_latency import CourseLatency
+from vehicled.sources.checks.silent_axes import SilentAxes, SilentAxis
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS
@@ -46,8 +49,9 @@ _SLOWEST = 6.0
 """m/s"""
 _GAP = 0.1
 """s: a longer time between samples ends the integrals."""
-_OF_AXIS = 0.3
-"""Least share of a channel in the lateral axis for which it is not used if that is wrong."""
+_OF_AXIS, _WHOLE = 0.3, 0.95
+"""Least share of a channel in the lateral axis for which it is not used if that is wrong; and from which on it alone
+is an axis of the car."""
 
 
 class _Integrals(NamedTuple):
@@ -90,6 +94,14 @@ class _Comparison(NamedTuple):
     """m/s, by the gyroscope."""
 
 
+class LostAxis(NamedTuple):
+    """An axis that measures nothing."""
+
+    channel: str
+    jump: BiasJump | None
+    """What a gyroscope has falsified meanwhile; None of an accelerometer, which `widen` makes known to the filter."""
+
+
 class LateralVote:
     """Compares the lateral accelerometer with gyroscope and course."""
 
@@ -102,12 +114,20 @@ class LateralVote:
         """Take settings, also while running. Earlier results are dropped, as they are of other axes."""
         self._gnss, self._axes, self._has_gravity = gnss or Gnss(), None, True
         self._channels: tuple[str, ...] = ()
+        self._needed: tuple[str, ...] = ()
+        """The accelerometers of the lateral axis, and with them the gyroscopes of the vertical one."""
+        self._single: tuple[str | None, str | None] = None, None
+        """The channels that alone are the lateral and the vertical axis, if any."""
         if imu is not None and imu.accelerometers is not None:
-            left, up = imu.R_imu_vehicle[:, 1:].T.tolist()
-            self._axes, self._has_gravity = (left, up), not imu.accelerometers.gravity_removed
+            self._axes = left, up = imu.R_imu_vehicle[:, 1:].T.tolist()
+            self._has_gravity = not imu.accelerometers.gravity_removed
             self._channels = tuple(
                 c for c, share in zip(ACCELEROMETERS, left, strict=True) if abs(share) > _OF_AXIS
             )
+            self._needed = self._channels + tuple(
+                c for c, share in zip(GYROSCOPES, up, strict=True) if abs(share) > _OF_AXIS
+            )
+            self._single = _find_single(ACCELEROMETERS, left), _find_single(GYROSCOPES, up)
         self.reset()
 
     def reset(self) -> None:
@@ -115,9 +135,13 @@ class LateralVote:
         self.wrong: tuple[str, ...] = ()
         """Channels that are not to be used."""
         self._latest = dict.fromkeys(_CHANNELS, 0.0)
+        self._measured = dict.fromkeys(self._needed, -math.inf)
+        """Times, s, of the latest values that have come separately."""
         self._samples: list[Sequence[float]] = []
         self._banked = 0.0
         self._right_for = 0.0
+        self.lost: LostAxis | None = None
+        """What the latest sample has shown to be lost."""
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
         self.latency = CourseLatency()
@@ -128,38 +152,46 @@ class LateralVote:
         self._kept: deque[_Integrals] = deque()
         self._courses: deque[_Course] = deque()
         self._is_beyond = False
+        self._silent = SilentAxes()
 
-    def take(self, m: Measurement, ahead: float) -> None:
-        """Take samples of the IMU, and courses; `ahead`: speed, m/s."""
+    def take(self, m: Measurement, ahead: float, steering: float | None) -> None:
+        """Take samples of the IMU, and courses; `ahead`: speed, m/s; `steering`: yaw rate by its angle, rad/s."""
+        self.lost = None
         if self._axes is None:
             return
         values = m.values
         if values.keys() >= _ALL:
-            self._gather(m.t * 1e-9, ahead, _get_all(values), self._axes)
-        elif not _ALL.isdisjoint(values):  # a device that sends its axes one after the other
+            self._gather(m.t * 1e-9, ahead, steering, _get_all(values), self._axes)
+        elif not _ALL.isdisjoint(values):  # a device that sends its axes one after the other, or lacks some
+            t = m.t * 1e-9
             self._latest.update((c, v) for c, v in values.items() if c in _ALL)
-            if self._channels[0] in values:
-                self._gather(m.t * 1e-9, ahead, _get_all(self._latest), self._axes)
+            self._measured.update((c, t) for c in values if c in self._measured)
+            if self._channels[0] in values and t - min(self._measured.values()) < _GAP:
+                self._gather(t, ahead, steering, _get_all(self._latest), self._axes)
         if "gnss.course" in values and ahead > _SLOWEST:
             kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
             self._compare(m.t * 1e-9, values["gnss.course"], values.get("gnss.s_acc") or kind.velocity)
 
     def _gather(
-        self, t: float, ahead: float, sample: Sequence[float], axes: tuple[Sequence[float], Sequence[float]]
+        self,
+        t: float,
+        ahead: float,
+        steering: float | None,
+        sample: Sequence[float],
+        axes: Sequence[Sequence[float]],
     ) -> None:
-        """Keep a sample, and add the mean of some to the integrals."""
+        """Keep a sample, and add the mean of some to the integrals. `axes`: left and upward one, IMU axes."""
         self._samples.append(sample)
         since = t - self._now.t
         if 0.0 < since < _EVERY:
             return
-        ax, ay, az, wx, wy, wz = [sum(axis) / len(axis) for axis in zip(*self._samples, strict=True)]
+        means = [sum(axis) / len(axis) for axis in zip(*self._samples, strict=True)]
         self._samples.clear()
         if not 0.0 < since < _GAP or ahead < _SLOWEST:
             self._forget()
             since = 0.0
         left, up = axes
-        force = left[0] * ax + left[1] * ay + left[2] * az - self._banked
-        rate = up[0] * wx + up[1] * wy + up[2] * wz
+        force, rate = sum(map(mul, left, means)) - self._banked, sum(map(mul, up, means[3:]))
         _, way, by_force, by_rate, _ = self._now
         self._now = _Integrals(
             t, way + since * ahead, by_force + since * force, by_rate + since * ahead * rate, rate
@@ -167,12 +199,26 @@ class LateralVote:
         self._kept.append(self._now)
         while t - self._kept[0].t > _MEMORY:
             self._kept.popleft()
+        if steering is not None and not self.wrong:
+            silent = self._silent.take(since, force, ahead * rate, ahead * steering)
+            if silent is not None and (channel := self._single[silent.is_gyroscope]) is not None:
+                self._lose(channel, silent, ahead)
+
+    def _lose(self, channel: str, silent: SilentAxis, ahead: float) -> None:
+        """Report a channel that measures nothing; `ahead`: speed, m/s."""
+        by, within = silent.missing, silent.within
+        if silent.is_gyroscope:
+            angle = by / ahead
+            self.lost = LostAxis(channel, BiasJump(angle, within, angle, angle / within))
+        else:
+            self.lost, self._found = LostAxis(channel, None), _Comparison(within, by, 0.0, 0.0)
+        self._forget()
 
     def _compare(self, t: float, course: float, noise: float) -> None:
         late = self._gnss.latency + self.latency.late
         t -= late
         now = next((at for at in reversed(self._kept) if at.t <= t), None)
-        if now is None:
+        if now is None or t - now.t > _GAP:
             return
         courses = self._courses
         since = now.t - courses[-1].at.t if courses else 0.0
@@ -235,3 +281,8 @@ class LateralVote:
         for channel in self._channels:
             f.add_variance(ACCELEROMETER_BIAS, channel[-1], force**2)
         return True
+
+
+def _find_single(channels: Sequence[str], axis: Sequence[float]) -> str | None:
+    """The channel that alone is an axis of the car, whose components in IMU axes are given (3,)."""
+    return next((c for c, share in zip(channels, axis, strict=True) if abs(share) > _WHOLE), None)

@@ -177,9 +177,9 @@ class Screening:
     def widen_biases(self, f: EstimatedFilter) -> None:
         """Widen biases by what has been found since the previous step; a jump also widens what it has falsified."""
         if self._steps.found:
-            for step in self._steps.found:
+            found, self._steps.found = self._steps.found, []
+            for step in found:
                 self._take_step(f, step)
-            self._steps.found.clear()
         now_ns = self._updates.step_ns
         self._judge.gained.note_slope(self._gravity * f.pose.item(V1Z))
         if now_ns - self._looked_ns >= _LOOK_NS:
@@ -213,13 +213,17 @@ class Screening:
             self._refusal.keep(f, now_ns)
 
     def _take_step(self, f: EstimatedFilter, step: BiasStep) -> None:
-        """Widen the bias; set it if the step takes back a bias that has drifted."""
+        """Widen the bias; set it if the step takes back a bias that has drifted. A step to zero loses the axis."""
         group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
         element = step.channel[-1]
-        f.add_variance(group, element, step.sigma**2)
         place = group.elements.index(element)
         bias = f.slow.view(group).item(place)
-        if step.takes_back(bias):
+        takes_back = step.takes_back(bias)
+        if step.is_zero and not takes_back:
+            self._steps.lose(step.channel)
+            return
+        f.add_variance(group, element, step.sigma**2)
+        if takes_back:
             f.add_variance(group, element, (bias + step.by) ** 2)
             by = np.zeros(len(group.elements))
             by[place] = step.by
@@ -290,6 +294,8 @@ class Screening:
             m = self._without(m, other, "unit")
         if self._vote.wrong and (outvoted := find_channels(m, self._vote.wrong)):
             m = self._without(m, outvoted, "implausible")
+        if checks.may_step and self._steps.lost and (lost := self._steps.find_lost(m)):
+            m = self._without(m, lost, "implausible")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         if m is not given:
@@ -343,7 +349,11 @@ class Screening:
             m = self._without(m, present, "implausible")
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         if checks.has_course:
-            self._lateral.take(m, ahead)
+            self._lateral.take(m, ahead, steering)
+            if (lost_now := self._lateral.lost) is not None:
+                self._steps.lose(lost_now.channel)
+                if lost_now.jump is not None:
+                    self._jumps.note(lost_now.jump)
             if self._lateral.wrong:
                 for channel in set(self._lateral.wrong).intersection(self._steps.present):
                     self._steps.drop(channel)

@@ -272,6 +272,12 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("imu.gyro",),
         refused=("imu.w",),
     ),
+    Row(
+        name="yaw rate dead",
+        make=_each(partial(Dead, channel="imu.wz", sigma=0.002)),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+    ),
     Row(name="IMU stuck", make=_stuck("imu."), culprits=("imu.",)),
     Row(
         name="accelerometer 2 m/s² off",

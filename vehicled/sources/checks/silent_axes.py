@@ -1,0 +1,59 @@
+"""A lateral accelerometer or a gyroscope that measures nothing in a bend, as after a broken contact.
+
+In a bend the lateral acceleration is v ω, by the yaw rate of the gyroscope and by that of the steering, apart
+from moments in which the sideslip changes. An axis that shows hardly anything while the other one and the steering
+agree is lost. Other checks find that as well, but later: courses are rare, and wheels measure coarsely.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_LEAST, _LITTLE, _AGREEING, _LASTING = 2.0, 0.2, 0.4, 0.08
+"""Least lateral acceleration of a bend, m/s²; share of it below which an axis shows nothing, and within which the
+other one and the steering agree; and time, s, for which this has to last."""
+
+
+class SilentAxis(NamedTuple):
+    """An axis that measures nothing."""
+
+    is_gyroscope: bool
+    """Else it is the lateral accelerometer."""
+    within: float
+    """s: time in which this has shown."""
+    missing: float
+    """m/s: what it has shown meanwhile, as a lateral acceleration, less what it should have shown."""
+
+
+class SilentAxes:
+    """Finds such axes."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._accelerometer, self._gyroscope = SilentAxis(False, 0.0, 0.0), SilentAxis(True, 0.0, 0.0)
+
+    def take(self, since: float, force: float, by_rate: float, steered: float) -> SilentAxis | None:
+        """The axis that is lost, if any.
+
+        `since` the last call, s; lateral acceleration by the accelerometer, and, with the speed, by the gyroscope
+        and by the steering, m/s².
+        """
+        self._accelerometer = _count(self._accelerometer, since, force, by_rate, steered)
+        self._gyroscope = _count(self._gyroscope, since, by_rate, force, steered)
+        for axis in (self._accelerometer, self._gyroscope):
+            if axis.within > _LASTING:
+                self.reset()
+                return axis
+        return None
+
+
+def _count(axis: SilentAxis, since: float, shown: float, other: float, steered: float) -> SilentAxis:
+    """Go on counting the time for which an axis has shown nothing; `other`: by the other sensor."""
+    size = abs(other)
+    is_bend = size > _LEAST and abs(steered - other) < _AGREEING * size
+    if not is_bend or abs(shown) > _LITTLE * size:
+        return axis._replace(within=0.0, missing=0.0)
+    return axis._replace(within=axis.within + since, missing=axis.missing + since * (shown - other))
