@@ -1,6 +1,7 @@
 """Cars that reverse while their speed sensors give magnitudes, as on the buses of most cars."""
 
 import dataclasses
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,7 +10,7 @@ from estimator_rig import SECOND, Drive, Run, equipped, prototype, steps, with_s
 
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
 from vehicled.sources.gnss.fixes import Baseline
 from vehicled.sources.speeds.wheels import WheelSpeeds
@@ -121,3 +122,16 @@ def test_a_bend_shows_that_a_car_reversed_from_the_start(reverse, speed):
     assert run["vx"][run.t < 2 * SECOND].min() > 3.0
     assert run.estimator.condition.state == "running"
     assert find_worst(run, reverse, since=7.0) < 4.0
+
+
+@pytest.mark.parametrize("degrees", [180.0, pytest.param(90.0, marks=pytest.mark.slow)])
+def test_an_imu_that_is_turned_lets_no_car_go_backwards_for_long(degrees):
+    """The speeds have no sign, and the acceleration by which the direction is found has the wrong one."""
+    drive = Drive(dataclasses.replace(find_scenario("mixed_drive"), duration=20.0))
+    given = without(drive.measurements(5, gnss="conventional", wheel_angles=None), "vehicle.", *UNKNOWN)
+    imu = dataclasses.replace(prototype().sensors.imu, rotation=(0.0, 0.0, math.radians(degrees)))
+    run = Run(with_sensors(imu=imu, wheel_angles=None), steps(given))
+    since = run.t > 10.0 * SECOND
+    assert np.abs(run.error(drive, "yaw")[since]).max() < math.radians(5.0)
+    assert np.abs(run.error(drive, "vx")[since]).max() < 1.0
+    assert run.estimator.status()["mounting"] > 1000

@@ -122,12 +122,20 @@ def test_an_imu_that_was_silent_while_the_car_braked_is_not_suspected_in_the_nex
         assert not found.wrong
 
 
-def find_reversed(*, ahead: float, turn: float = 1.0, gyro: float = 1.0, steering: float = 1.0) -> list[bool]:
+def find_reversed(
+    check: MountingCheck | None = None,
+    *,
+    ahead: float,
+    turn: float = 1.0,
+    gyro: float = 1.0,
+    steering: float = 1.0,
+    intervals: int = 40,
+) -> list[bool]:
     """Whether the car is found to go opposite to the estimate, by interval; `turn`: sign of the IMU's x and y."""
     configuration = prototype()
-    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    check = check or MountingCheck(configuration.sensors, configuration.vehicle)
     found = []
-    for k in range(40):
+    for k in range(intervals):
         t = 0.5 * k
         rate, speed = 0.4 * math.sin(t), abs(ahead) + 0.5 * math.sin(0.8 * t)
         force = turn * 0.4 * math.cos(0.8 * t), turn * speed * rate, 9.81
@@ -145,6 +153,31 @@ def test_a_car_that_goes_opposite_to_the_estimate_is_found_in_bends():
 
 def test_a_car_that_seems_to_go_backwards_too_fast_is_found_to_go_forwards():
     assert any(find_reversed(ahead=-12.0, steering=0.0))
+
+
+def test_an_imu_turned_by_180_degrees_is_found_though_it_has_reversed_the_estimate():
+    """Nothing but the steering contradicts the two, until the car is too fast to reverse."""
+    configuration = prototype()
+    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    assert find_reversed(check, ahead=-12.0, turn=-1.0, steering=-1.0).index(True) == 3
+    assert not check.wrong
+    check.turn_round()
+    assert not any(find_reversed(check, ahead=12.0, turn=-1.0, intervals=1))
+    assert "imu.ax" in check.wrong
+
+
+def test_a_turned_imu_stays_unused_while_its_direction_is_not_known():
+    configuration = prototype()
+    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    find_reversed(check, ahead=12.0, turn=-1.0)
+    assert "imu.ax" in check.wrong
+    states = []
+    for _ in range(60):  # it is turned back by hand
+        find_reversed(check, ahead=12.0, intervals=3)
+        states.append((check.turned_by is None, bool(check.wrong)))
+    assert (True, True) in states
+    assert (True, False) not in states
+    assert states[-1] == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ comparisons use averages over half a second.
 
 An IMU that is turned by 180° measures the same as a correct one in a car that moves opposite to the estimate,
 which may have started from a speed without sign. In the second case, the car also turns opposite to the
-steering.
+steering. If both are wrong, all agree but the steering, and the car seems to reverse faster than any car does.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ class MountingCheck:
         """Forget all comparisons."""
         self.is_reversed = False
         """Whether the car moves opposite to the estimate."""
+        self._is_turned = False
+        """Whether the IMU is turned about its vertical axis, as far as its direction has been known."""
         self._upward: deque[float] = deque(maxlen=_KEPT)
         self._backwards = 0
-        """Consecutive intervals without an IMU in which the car seemed to reverse faster than any car
-        does."""
+        """Consecutive intervals in which the car seemed to reverse faster than any car does."""
         self._speed: float | None = None
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
@@ -87,12 +88,19 @@ class MountingCheck:
         """Decaying sums over intervals: squares of the yaw rate; its products with those by wheels, steering
         and course; and squares of the latter."""
 
+    def turn_round(self) -> None:
+        """The estimate starts anew in the other direction: what speeds have shown counts the other way round."""
+        self.is_reversed, self._backwards, self._speed = False, 0, None
+        self._along, self._across = -self._along, -self._across
+        for name in set(self._products) - {"course"}:
+            self._products[name] = -self._products[name]
+
     def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
         """Take an interval's averages; `steering`: yaw rate by the steering now, rad/s; `ahead`: speed, m/s."""
+        self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
+        self.is_reversed = self._backwards >= _LONGEST_SPIN
         if self._axes is None or any(c not in now.means for c in _IMU):
             self._speed = None  # the next change of speed will be over more than one interval
-            self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
-            self.is_reversed = self._backwards >= _LONGEST_SPIN
             return
         force, rate = (
             [sum(r * now.means[c] for r, c in zip(row, channels, strict=True)) for row in self._axes]
@@ -102,7 +110,7 @@ class MountingCheck:
             self._upward.append(force[2] / self._gravity)
         self._compare_forces(now, force, rate[2], ahead)
         self._compare_wheels(now, rate[2], steering, ahead)
-        self.is_reversed = self._is_reversed(ahead)
+        self.is_reversed = self.is_reversed or self._is_reversed(ahead)
         if self.is_reversed:
             return
         self.wrong = frozenset(_IMU) if self._is_imu_wrong(ahead) else frozenset(self._find_exchanged())
@@ -172,11 +180,12 @@ class MountingCheck:
             if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
                 return True
         angle = self.turned_by
-        if angle is None or abs(angle) < LARGEST_ANGLE:
-            return False
+        if angle is None:
+            return self._is_turned
         # The next bend will show whether it is the car that moves opposite to the estimate.
         is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < FASTEST_BACKWARDS
-        return not is_open or abs(angle) < _OPPOSITE
+        self._is_turned = abs(angle) > LARGEST_ANGLE and not (is_open and abs(angle) > _OPPOSITE)
+        return self._is_turned
 
     def _find_coherence(self, by: str) -> float:
         """Correlation of a yaw rate with the gyroscope's (`f`, `r`: by wheels); 0 until there has been a bend."""

@@ -164,7 +164,7 @@ class Screening:
         """The filter starts anew without channels in a wrong scale, and in the other direction if it was wrong."""
         self.has_used_wrong_scale = False
         if self.is_reversed:
-            self._mounting.reset()
+            self._mounting.turn_round()
 
     @property
     def is_gyroscope_doubtful(self) -> bool:
