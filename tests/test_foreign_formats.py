@@ -290,3 +290,14 @@ def test_gpx_of_fixes_has_the_time_of_day(tmp_path: Path) -> None:
     assert (point.get("lat"), point.get("lon")) == ("48.000000000", "11.500000000")
     assert [child.tag.partition("}")[2] for child in point] == ["ele", "time", "fix"]  # in the schema's order
     assert point.find("{*}time").text == "2023-11-14T22:13:20.250Z"
+
+
+def test_a_mapped_signal_that_never_has_a_value_is_named(tmp_path: Path) -> None:
+    """As a column that is empty, or an element behind the end of an array."""
+    table, mapping = tmp_path / "a.csv", tmp_path / "map.yaml"
+    table.write_text("t,Lat,Lon,V\n0,NaN,11.5,3\n0.1,,11.5,3\n")
+    mapping.write_text("channels: {gnss.lat: Lat, gnss.lon: Lon, vehicle.speed: V}\n")
+    log = open_log(table, mapping=load_mapping(mapping))
+    found = list(log.measurements())
+    assert [m.values.get("vehicle.speed") for m in found if m.source == "vehicle"] == [3.0, 3.0]
+    assert log.problems.details == ["'Lat': no values: it is always empty, and there is no gnss.lat"]

@@ -89,6 +89,8 @@ class MappedLog:
         self._signals, self._clock = signals, mapping.time
         self._clock_signal = mapping.time.signal
         self._targets: dict[str, list[_Target]] = {}
+        self._asked = {mapped.signal for channel, mapped in mapping.channels.items() if channel != ARRIVAL}
+        """Signals that the user's mapping names, and not only that of the format."""
         units = signals.units
         mistakes: list[str] = []
         for channel, mapped in mapping.over(signals.find_mapping()).channels.items():
@@ -158,6 +160,7 @@ class MappedLog:
         clock = self._clock_signal
         offset = round(self._clock.offset * 1e9)
         wanted = dict.fromkeys(self._targets if clock is None else (*self._targets, clock))
+        missing = set(self._asked)
         for record in _join_instants(self._signals.records(wanted)):
             t, arrival = record.t + offset, record.arrival + offset
             if clock is not None:
@@ -169,7 +172,12 @@ class MappedLog:
             if abs(t) > LONGEST_NS:
                 self.problems.add("absurd time", f"t = {format_seconds(t)} s", "record skipped")
                 continue
+            if missing:
+                missing -= {signal for signal, value in record.values.items() if not math.isnan(value)}
             yield from self._convert(record.values, t, arrival, latest)
+        for signal in sorted(missing):
+            channels = ", ".join(target.channel for target in self._targets[signal])
+            self.problems.add("no values", repr(signal), f"it is always empty, and there is no {channels}")
 
     def _convert(
         self, values: Mapping[str, float], t: int, arrival: int, latest: Latest
