@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,9 +53,9 @@ class Averager:
     """Gathers measurements, in order of arrival."""
 
     def __init__(self) -> None:
-        self._begun_ns: int | None = None
+        self._begun_ns = -math.inf
         # Evaluated all at once at the end: code and sums are then fetched into the CPU's caches only once.
-        self._kept: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+        self._kept: defaultdict[tuple[str, ...], list[tuple[float, ...]]] = defaultdict(list)
         """By channels: time, ns, and values of the measurements of this interval that have them."""
         self._room = _MOST
         """Number of measurements that may still be kept of this interval."""
@@ -66,17 +67,17 @@ class Averager:
         """Take a measurement. Returns the averages of the interval that it ends, or None."""
         # Intervals are by arrival: otherwise each sample of a device with late samples would begin another
         # one.
-        begun, done, now = self._begun_ns, None, m.arrival
-        if begun is None or not -_INTERVAL_NS < now - begun < 4 * _INTERVAL_NS:
-            self._begin(now)
-            self._fix = self._fix_before = None
-        elif now - begun >= _INTERVAL_NS:
-            done = self._finish()
-            self._begin(now)
+        since, done, values = m.arrival - self._begun_ns, None, m.values
+        if not -_INTERVAL_NS < since < _INTERVAL_NS:
+            if _INTERVAL_NS <= since < 4 * _INTERVAL_NS:
+                done = self._finish()
+            else:
+                self._fix = self._fix_before = None
+            self._begin(m.arrival)
         if self._room > 0:
             self._room -= 1
-            self._kept.setdefault(tuple(m.values), []).append((m.t, *m.values.values()))
-        if "gnss.lat" in m.values:
+            self._kept[tuple(values)].append((m.t, *values.values()))
+        if "gnss.lat" in values:
             self._take_fix(m)
         return done
 

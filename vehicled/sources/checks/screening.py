@@ -77,6 +77,8 @@ class _Checks(NamedTuple):
     """Whether any is used in that of the car's own yaw rate with wheels and steering."""
     has_speed: bool
     """Whether any is used in the comparison of speeds."""
+    is_compared: bool
+    """Whether any of the checks from `may_be_stuck` on applies."""
 
 
 class Screening:
@@ -302,6 +304,8 @@ class Screening:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
+        if not checks.is_compared:
+            return m
         if checks.may_step:
             self._judge.gained.take(m.t, m.values)
         if checks.has_speed:
@@ -394,7 +398,7 @@ class Screening:
                 SPEEDS_WATCHED,
             )
         ]
-        return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
+        return _Checks(limits, not VECTORS.isdisjoint(channels), *(*watched, any(watched)))
 
     def _without(
         self, m: Measurement, channels: Sequence[str], reason: str, is_fault: bool = True

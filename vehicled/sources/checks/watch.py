@@ -55,6 +55,8 @@ _USED = (None, _REASONS["bias"], _REASONS["step"])
 class _Arrivals:
     """Time of a source's last sample, and the usual interval between samples."""
 
+    __slots__ = ("age", "arrived_ns", "interval", "last")
+
     def __init__(self) -> None:
         self.last = -math.inf
         """Time of the last sample that `read` has seen."""
@@ -92,6 +94,8 @@ _NEVER = _Arrivals()
 
 class _Use:
     """Whether the samples of a kind of observation correct the filter."""
+
+    __slots__ = ("_fused", "_health", "_rejected", "_resets", "failing_since_ns", "used_ns")
 
     def __init__(self, health: Health, now_ns: int) -> None:
         self._health = health
@@ -190,9 +194,11 @@ class SourceWatch:
         last_ns = health.last_ns
         has_come = last_ns is not None and arrivals.read(now_ns, last_ns)
         is_used = use.read(now_ns)
-        if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
-            return removed
-        if now_ns - health.bias_changed_ns < arrivals.recent_ns:
+        if self._removed_ns > -math.inf:  # without any removal, or any change of a bias, nothing is recent
+            removed = self._find_removal(now_ns, health.channels, arrivals)
+            if removed is not None:
+                return removed
+        if health.bias_changed_ns > -math.inf and now_ns - health.bias_changed_ns < arrivals.recent_ns:
             return _REASONS["bias"]
         if has_come and is_used:  # the usual case
             return None
