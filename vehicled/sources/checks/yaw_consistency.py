@@ -114,19 +114,6 @@ class _Place(NamedTuple):
     """m"""
 
 
-class _Other(NamedTuple):
-    """What is compared with the gyroscope's angle."""
-
-    angle: float
-    """rad"""
-    offset: float
-    """rad/m"""
-    bound: float
-    """rad"""
-    share: float
-    """Share of the angle by which it may differ in addition to the bound."""
-
-
 class YawConsistency:
     """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
@@ -369,20 +356,21 @@ class YawConsistency:
         self._refused_beside = now.refused - begin.refused
         rolled, since = place.rolled - first.rolled, t - kept[-2].t
         by_slip = self._note_slip(rolled / way - 1.0, way, since)
-        others = [_Other(wheels, self._offsets[0], _BOUND, _SHARES[0])]
+        # What is compared: its angle, rad; offset, rad/m; bound, rad; and the share of the angle by which it may
+        # differ in addition to the bound.
+        others = [(wheels, self._offsets[0], _BOUND, _SHARES[0])]
         is_steered = first.t >= self._steering_since
         if is_steered:
-            others.append(_Other(now.steering - begin.steering, self._offsets[1], _BOUND, _SHARES[1]))
+            others.append((now.steering - begin.steering, self._offsets[1], _BOUND, _SHARES[1]))
         if course is not None:
             bound = _BOUND + _BANK * (now.slowness - begin.slowness)
-            others.append(_Other(course, 0.0, bound, _SHARES[2]))
+            others.append((course, 0.0, bound, _SHARES[2]))
         if len(others) < _FEWEST:
             return
-        residuals = [gyro - each.angle - each.offset * way for each in others]
-        ratios = [
-            residual / (each.bound + each.share * min(abs(gyro), abs(each.angle)))
-            for residual, each in zip(residuals, others, strict=True)
-        ]
+        residuals, ratios = list[float](), list[float]()
+        for angle, offset, bound, share in others:
+            residuals.append(gyro - angle - offset * way)
+            ratios.append(residuals[-1] / (bound + share * min(abs(gyro), abs(angle))))
         # The bound of rolling wheels holds here: slip of the wheels must not make the gyroscope plausible
         # again.
         agrees = min(map(abs, ratios)) < 0.5
