@@ -23,6 +23,8 @@ RUN = ("vehicled", "run", "--config")
 _END_WITHIN_S = 20.0
 _PRIORITY = 20
 """As in the service's unit: below the estimator's thread, above everything ordinary."""
+_ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""As there, unless the caller's own says otherwise."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -59,6 +61,7 @@ class DaemonProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=_ENVIRONMENT | os.environ,
                 preexec_fn=_end_with_parent,
             )
         # If only the estimator had it, it would wait for whichever thread has the interpreter, and that one for the
