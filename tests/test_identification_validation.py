@@ -87,3 +87,14 @@ def test_all_parameters_may_be_left():
     assert not identified(estimate)
     assert estimate.file == bench.file
     assert dataclasses.asdict(after) == dataclasses.asdict(before)
+
+
+def test_sensors_of_which_the_filter_rejects_much_put_the_result_in_doubt():
+    error = PredictionError(
+        {
+            "imu.gyro": SensorError(count=1564, rejected=1090),
+            "imu.accel": SensorError(count=1564, rejected=100),
+        }
+    )
+    (note,) = error.describe_rejected()
+    assert note.startswith("imu.gyro: 1090 of 1564 observations are rejected with these values")

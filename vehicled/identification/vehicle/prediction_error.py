@@ -31,6 +31,8 @@ LEAST_SPEED = 3.0
 """m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
 AT_LIMIT = 2.0
 """s: shortest time at the limit of grip that shows friction."""
+_MOST_REJECTED = 0.2
+"""Share of a sensor's observations that a filter of the right car rejects at most, with sensors in order."""
 _WORSE = 0.02
 """Largest increase of the mean of ½ (ν²/S + ln S): the effect of a standard deviation that is wrong by 14
 %."""
@@ -90,6 +92,16 @@ class PredictionError:
             if s.count and s.likelihood / s.count > means[name] + _WORSE
         ]
         return self.mean < other.mean and not worse
+
+    def describe_rejected(self) -> list[str]:
+        """Sensors of whose observations the filter has rejected many: then it has not followed the car."""
+        return [
+            f"{name}: {s.rejected} of {s.count} observations are rejected with these values, so that they and their "
+            "standard deviations may be wrong: what else is wrong in the file, or so far off that the search ends "
+            "beside it?"
+            for name, s in self.sensors.items()
+            if s.rejected > _MOST_REJECTED * s.count
+        ]
 
     def __add__(self, other: PredictionError) -> PredictionError:
         sensors = {name: SensorError(**vars(s)) for name, s in self.sensors.items()}

@@ -170,6 +170,8 @@ def run(
         else:
             estimate, before, after, choices = find_validated(file, parameters, find, validate_on)
         progress.update(total, f"{estimate.passes} passes")
+    if any(f.identified for f in estimate.found):
+        notes = [*notes, *after.describe_rejected()]
     new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
     return Session(estimate, before, after, name, choices, held_out, old, new, new_text, notes)
