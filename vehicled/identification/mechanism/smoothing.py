@@ -1,8 +1,9 @@
 """Rates and accelerations of a coordinate that was sampled with noise: least-squares splines.
 
-Splines of degree five, with evenly spaced knots; generalised cross-validation determines their distance
-(Craven and Wahba, "Smoothing noisy data with spline functions", 1979): neither a cut-off frequency nor the
-noise need be known.
+Splines of degree five; generalised cross-validation determines the distance of their knots (Craven and Wahba,
+"Smoothing noisy data with spline functions", 1979): neither a cut-off frequency nor the noise need be known.
+Knots are evenly spaced, except where samples are missing: each interval between knots has a sample, so that
+the samples determine all coefficients (Schoenberg and Whitney, 1953).
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ _DEGREE = 5
 _FEWEST = 20
 """Least number of samples in a piece without a pause."""
 _PAUSE = 20.0
-"""Number of usual sample intervals that make a pause: with knots as close as elsewhere, some knot intervals
-would contain no samples."""
+"""Number of usual sample intervals that make a pause: one spline would say little of the motion in it."""
 _DENSER = 1.3
 """Ratio of successive numbers of intervals that are compared."""
 _ENDS = 2
@@ -106,12 +106,9 @@ def _fit(t: np.ndarray, values: np.ndarray) -> BSpline:
     rounding = (np.finfo(float).eps * np.abs(values).max()) ** 2
     best, least, intervals = None, np.inf, 1
     while intervals + _DEGREE <= 0.5 * n:
-        try:
-            spline = _spline(t, values, intervals)
-        except ValueError:  # an interval without samples
-            break
+        spline = _spline(t, values, intervals)
         left = float(np.mean((values - spline(t)) ** 2))
-        score = (left + rounding) / (1.0 - (intervals + _DEGREE) / n) ** 2
+        score = (left + rounding) / (1.0 - len(spline.c) / n) ** 2
         if score < least:
             best, least = spline, score
         intervals = max(intervals + 1, int(_DENSER * intervals))
@@ -120,8 +117,11 @@ def _fit(t: np.ndarray, values: np.ndarray) -> BSpline:
 
 
 def _spline(t: np.ndarray, values: np.ndarray, intervals: int) -> BSpline:
-    knots = _repeat_ends(np.linspace(t[0], t[-1], intervals + 1))
-    return make_lsq_spline(t, values, knots, k=_DEGREE)
+    knots = np.linspace(t[0], t[-1], intervals + 1)
+    before = np.searchsorted(t, knots[:-1])
+    apart = np.diff(before, prepend=-1) > 0
+    inside = knots[:-1][apart & (before < len(t) - 1)]
+    return make_lsq_spline(t, values, _repeat_ends(np.append(inside, knots[-1])), k=_DEGREE)
 
 
 def _repeat_ends(knots: np.ndarray) -> np.ndarray:
@@ -163,15 +163,13 @@ def _find_errors(
 
 
 def _refine(t: np.ndarray, spline: BSpline) -> np.ndarray:
-    """Closer knots, including those of the spline; the spline's own knots if there are too few samples."""
+    """Closer knots: those of the spline, and between them where there are samples on both sides."""
     inner = spline.t[_DEGREE:-_DEGREE]
-    finer = np.linspace(inner[0], inner[-1], _FINER * (len(inner) - 1) + 1)
-    knots = _repeat_ends(finer)
-    try:
-        make_lsq_spline(t, np.zeros(len(t)), knots, k=_DEGREE)
-    except (ValueError, np.linalg.LinAlgError):
-        return np.asarray(spline.t)
-    return knots
+    finer = np.linspace(inner[:-1], inner[1:], _FINER, endpoint=False, axis=1)
+    counts = np.diff(np.searchsorted(t, np.append(finer, inner[-1]))).reshape(finer.shape)
+    filled = np.all(counts > 0, axis=1)
+    added = finer[filled, 1:].ravel()
+    return _repeat_ends(np.sort(np.concatenate([inner, added])))
 
 
 def _pad(matrix: sp.csr_array, sides: tuple[int, int]) -> sp.csr_array:
