@@ -30,7 +30,7 @@ from vehicled.particles.live import Follower
 from vehicled.particles.observability import find_unobservable
 from vehicled.particles.pace import Pace
 from vehicled.particles.sensors import MechanismSensors
-from vehicled.particles.start import ParticleStart, StartCoordinate
+from vehicled.particles.start import Moved, ParticleStart, StartCoordinate
 from vehicled.particles.swarm import Swarm
 from vehicled.particles.watch import Verdict, Watch
 
@@ -136,6 +136,11 @@ class MechanismTracker:
         self._restarts = 0
         self._in_vain = 0
         """Number of restarts since the readings last fitted."""
+        self._fits = False
+        """Whether the recent readings fit."""
+        self._fitted: tuple[int, dict[str, tuple[float, float]]] | None = None
+        """Time of the last estimate whose readings fitted, ns, and its independent coordinates with their
+        rates; none of them before the first one, with the time of the start."""
         self._late = 0
         self.condition = Condition()
 
@@ -191,6 +196,7 @@ class MechanismTracker:
         if name != "reset":
             raise UsageError(f"unknown command {name!r}: expected reset")
         self._follower = None
+        self._fits = False
         self._restarts += 1
         self.condition = Condition()
         return {}
@@ -283,11 +289,10 @@ class MechanismTracker:
         }
         # After a restart, the initial rates no longer hold. Each unsuccessful restart widens the next one.
         factor = min(_WIDER * 2.0**self._in_vain, _WIDEST)
-        moving = self._restarts > 0
-        shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
+        moved = self._describe_moved(t, readings, factor) if self._restarts else None
         self._filter.begin()
         self._filter.resize(self._options.count * min(_MORE ** (1 + self._in_vain), _MOST))
-        self._start.begin(self._filter.swarm, rates, shown)
+        self._start.begin(self._filter.swarm, rates, moved)
         self._follower = Follower(
             self._filter, self._options.longest_step, Pace(self._filter.swarm, self._start.size)
         )
@@ -297,13 +302,33 @@ class MechanismTracker:
         self._forgetting.begin(self._in_vain)
         self._filter.noise.unexplained = 0.0
         self._assumed = [
-            c.name for c in self._start.coordinates if c.rate == 0.0 and c.name not in rates and not shown
+            c.name
+            for c in self._start.coordinates
+            if c.rate == 0.0 and c.name not in rates and not (moved and moved.shown)
         ]
         if self.condition.state == "waiting":
             self.condition = Condition("running", t)
+        if self._fitted is None:
+            self._fitted = t, {}
+
+    def _describe_moved(self, t: int, readings: list[float | None], factor: float) -> Moved:
+        """What is known of the motion at a restart; `factor` widens the rates."""
+        sensors = self._sensors.all
+        since, last = self._fitted or (t, {})
+        shown: dict[str, float] = {}
+        for s in sensors:
+            if s.change is not None:
+                shown[s.options.measured] = max(shown.get(s.options.measured, 0.0), factor * s.change)
+        values = {
+            s.options.measured: reading
+            for s, reading in zip(sensors, readings, strict=True)
+            if s.options.rate is None and reading is not None
+        }
+        return Moved(shown, values, last, (t - since) * 1e-9, factor)
 
     def _restart(self, t: int, reason: str) -> None:
         self._follower = None
+        self._fits = False
         self._restarts += 1
         self.condition = Condition("recovering", t, reason)
 
@@ -332,6 +357,7 @@ class MechanismTracker:
             self._in_vain += 1
             return
         self._in_vain, self._assumed = 0, []
+        self._fits = not verdict.misfits
         self._filter.resize(self._options.count)
         self._distrusted = {m.sensor for m in verdict.misfits}
         misfits = [self._sensors.all[k] for k in sorted(self._distrusted)]
@@ -353,9 +379,11 @@ class MechanismTracker:
             keys = ", ".join(f"particles.coordinates.{name}.rate" for name in self._assumed)
             reason += f"; expected {keys} unless it starts at the rate in the mechanism's file"
         elif self._in_vain:
+            limited = [f"particles.coordinates.{c.name}" for c in self._start.coordinates if c.limited]
+            limits = f", low and high of {' and '.join(limited)}," if limited else ""
             reason += (
                 f", after {self._in_vain} restart{'s' * (self._in_vain > 1)}; expected sigma, scale and offset of "
-                "the sensors and the mechanism's parameters to be right, or particles.count above "
+                f"the sensors{limits} and the mechanism's parameters to be right, or particles.count above "
                 f"{self._filter.swarm.count}"
             )
         return reason
@@ -365,9 +393,12 @@ class MechanismTracker:
     def _describe(self) -> ParticleEstimate:
         swarm, weights = self._filter.swarm, self._filter.weights
         cluster = find_heaviest(swarm, weights)
+        found = {name: describe_coordinate(swarm, name, weights, cluster) for name in self._shown}
+        if self._fits:
+            self._fitted = self._t, {name: (found[name].value, found[name].rate) for name in swarm.noisy}
         return ParticleEstimate(
             self._t,
-            {name: describe_coordinate(swarm, name, weights, cluster) for name in self._shown},
+            found,
             float(np.sum(weights[cluster])),
             self._filter.effective,
             list(swarm.noisy),
