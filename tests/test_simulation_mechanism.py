@@ -131,6 +131,28 @@ def test_energy_changes_by_the_work_of_the_force(tmp_path):
     assert abs(work) > 10.0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "warns"),
+    [
+        (("--speed", "theta=30rad/s", "--step", "5ms"), True),
+        (("--speed", "theta=30rad/s", "--step", "1ms"), False),
+        (("--speed", "theta=30rad/s", "--step", "5ms", "--force", "theta=-0.1*rate(theta)"), False),
+    ],
+)
+def test_a_step_that_takes_energy_where_nothing_does_is_reported(tmp_path, capsys, arguments, warns):
+    """Eigenvalues at the start do not show it: a four-bar linkage that turns fast has no stiff spring."""
+    found = simulate(tmp_path / "t.csv", "--duration", "2s", *arguments)
+    said = [line for line in capsys.readouterr().err.splitlines() if "doubtful" in line]
+    assert len(said) == warns
+    if warns:
+        (line,) = said
+        assert line.startswith("doubtful: --step: 0.005 s is too long for this motion: its energy changes by")
+        assert np.ptp(found["energy"]) > 0.01 * found["energy"].max()
+        longest = line.rpartition("about ")[2].removesuffix(" s at most")
+        found = simulate(tmp_path / "s.csv", "--duration", "2s", *arguments[:3], longest)
+        assert np.ptp(found["energy"]) < 0.015 * found["energy"].max()
+
+
 def test_identification_finds_the_masses_from_the_motion(tmp_path, capsys):
     folder = tmp_path
     log = simulate(

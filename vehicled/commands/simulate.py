@@ -213,6 +213,7 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
     _warn_of_step(mechanism, step, formulation, integrator)
     with Progress("simulating", duration, "s") as progress:
         motion = simulate_motion(driven, stepper, duration, every, step, progress.update)
+    _warn_of_drift(mechanism, motion, min(step, every), integrator)
     if args.output is not None:
         if configuration is None:
             write_motion(args.output, motion)
@@ -259,6 +260,14 @@ def _warn_of_step(mechanism: Mechanism, step: float, formulation: str, integrato
     fast = find_fast_motion(mechanism, step, formulation, integrator)
     if fast is not None:
         print(f"doubtful: --step: {fast.describe(step)}", file=sys.stderr)
+
+
+def _warn_of_drift(mechanism: Mechanism, motion: SimulatedMotion, step: float, integrator: str) -> None:
+    from vehicled.multibody.step_length import describe_drift
+
+    drift = describe_drift(mechanism.description, motion.energy, motion.kinetic, step, integrator)
+    if drift is not None:
+        print(f"doubtful: --step: {drift}", file=sys.stderr)
 
 
 def _write_readings(

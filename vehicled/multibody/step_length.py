@@ -2,7 +2,8 @@
 
 A step of a linear oscillation λ multiplies it by R(λh) instead of exp(λh). The classical Runge–Kutta rule
 removes a share of 2π (ωh)⁵/72 of its energy per period, without any warning: the motion just becomes smaller.
-Here the eigenvalues of the equations of motion, linearised at the present state, are inserted into R.
+Here the eigenvalues of the equations of motion, linearised at the present state, are inserted into R. They do
+not show a step that is too long for the turning of a linkage: its energy does, where nothing takes or adds any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.multibody import problems
-from vehicled.multibody.elements import DifferenceSpring, Spring, TorsionSpring
+from vehicled.multibody.description import Description
+from vehicled.multibody.elements import DifferenceSpring, Equation, Spring, TorsionSpring
 from vehicled.multibody.mechanism import Mechanism
 
 LOSS = 0.01
@@ -35,6 +37,8 @@ _FACTORS: dict[str, Callable[[complex], complex]] = {
     "trapezoidal": lambda z: (1.0 + z / 2.0) / (1.0 - z / 2.0),
 }
 """R, by integration rule."""
+_ORDERS = {"forward_euler": 1, "runge_kutta_4": 4, "trapezoidal": 2}
+"""Power of the step by which errors fall, by integration rule."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,36 @@ def find_fast_motion(
         _find_longest(values, h, formulation, integrator),
         _find_body(mechanism, vectors[:, worst]),
         _find_springs(mechanism, values, worst),
+    )
+
+
+def describe_drift(
+    description: Description, energy: np.ndarray, kinetic: float, h: float, integrator: str
+) -> str | None:
+    """A step of h (s) that changes the energy (N,) of a motion which should keep it, in one line; or None.
+
+    `kinetic`: largest kinetic energy of the motion, J. More than `LOSS` of it is too much.
+    """
+    change = float(np.abs(energy - energy[0]).max())
+    if not _keeps_energy(description) or not change > LOSS * kinetic:
+        return None
+    longest = h * (LOSS * kinetic / change) ** (1.0 / _ORDERS[integrator])
+    return (
+        f"{h:.3g} s is too long for this motion: its energy changes by {change:.3g} J, {change / kinetic:.2g} of its "
+        f"largest kinetic energy, though nothing takes or adds any; expected about {longest:.2g} s at most"
+    )
+
+
+def _keeps_energy(description: Description) -> bool:
+    """Whether gravity and springs alone act on it, and nothing drives it."""
+    driven = description.drives or description.inputs
+    equations = any(isinstance(joint, Equation) for joint in description.joints.values())
+    if driven or equations:
+        return False
+    return all(
+        isinstance(load, DifferenceSpring)
+        or (isinstance(load, (Spring, TorsionSpring)) and load.damping == load.friction == 0.0)
+        for load in description.forces.values()
     )
 
 

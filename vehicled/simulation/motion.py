@@ -40,6 +40,8 @@ class SimulatedMotion:
     """(N,) N or N·m, by the coordinate that is driven."""
     energy: np.ndarray
     """(N,) kinetic and potential, J."""
+    kinetic: float
+    """Largest kinetic energy of all samples, J."""
     violation: float
     """Largest |Φ| of all samples, in sizes of the mechanism."""
     unconverged: int
@@ -143,7 +145,7 @@ def simulate_motion(
     begin, n = mechanism.t, len(mechanism.q)
     t = begin + every * np.arange(count + 1)
     q, qd, qdd = (np.empty((count + 1, n)) for _ in range(3))
-    energy = np.empty(count + 1)
+    kinetic, potential = np.empty((2, count + 1))
     forces = {name: np.empty(count + 1) for name in driven.calc_forces()}
     violation, unconverged = 0.0, 0
     for k in range(count + 1):
@@ -151,7 +153,7 @@ def simulate_motion(
             unconverged += _advance(mechanism, stepper, every / parts, parts)
             mechanism.t = float(t[k])  # without accumulated rounding of the steps
         q[k], qd[k], qdd[k] = mechanism.q, mechanism.qd, mechanism.qdd
-        energy[k] = mechanism.calc_kinetic_energy() + mechanism.calc_potential_energy()
+        kinetic[k], potential[k] = mechanism.calc_kinetic_energy(), mechanism.calc_potential_energy()
         for name, force in driven.calc_forces().items():
             forces[name][k] = force
         violation = max(violation, calc_violation(mechanism))
@@ -159,7 +161,10 @@ def simulate_motion(
             progress(float(t[k]) - begin)
     names = list(mechanism.coordinate_names)
     independent = [names[k] for k in mechanism.independent]
-    return SimulatedMotion(names, t, q, qd, qdd, independent, forces, energy, violation, unconverged)
+    most = float(kinetic.max())
+    return SimulatedMotion(
+        names, t, q, qd, qdd, independent, forces, kinetic + potential, most, violation, unconverged
+    )
 
 
 def _advance(mechanism: Mechanism, stepper: Stepper, h: float, parts: int) -> int:
