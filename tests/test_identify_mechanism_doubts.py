@@ -64,6 +64,37 @@ def test_a_log_in_other_units_is_refused(arm, arm_file, swing, tmp_path, capsys,
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("angle", "force", "seems"),
+    [
+        (180.0 / np.pi, 1.0, "theta seems to be in degrees: "),
+        (1.0, 1e-3, "theta.force seems to be in kN·m: "),
+        (1.0, 1.0, None),
+    ],
+)
+def test_a_unit_is_named_though_the_file_is_wrong(arm, swing, tmp_path, capsys, angle, force, seems):
+    """The file misses the forces by more than half also in the right unit, which it does not blame on units."""
+    file, log = tmp_path / "wrong.yaml", tmp_path / "log.csv"
+    text = ARM.replace("mass: 0.3 kg", "mass: 0.08 kg").replace("mass: 1 kg ", "mass: 0.25 kg ")
+    text = text.replace("stiffness: 8 N", "stiffness: 2 N").replace("0.05 kg", "0.0125 kg")
+    file.write_text(text, encoding="utf-8")
+    write_log(log, arm, replace(swing, z=angle * swing.z, forces=force * swing.forces))
+    assert identify(log, "--mechanism", file) == (2 if seems else 0)
+    *_, line = capsys.readouterr().err.splitlines()
+    if seems:
+        assert line.startswith(f"vehicled: {log}: {seems}the file's values miss the force by ")
+        assert re.search(r" %, read so by [6-8]\d % \(--anyway", line)
+
+
+def test_an_angle_that_begins_anew_after_a_turn_is_named(arm, arm_file, swing, tmp_path, capsys):
+    log = tmp_path / "log.csv"
+    middle = np.median(swing.z)
+    write_log(log, arm, replace(swing, z=np.where(swing.z > middle, swing.z - 2.0 * np.pi, swing.z)))
+    assert identify(log, "--mechanism", arm_file) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert re.match(rf"vehicled: {log}: theta jumps by 2π at t = \S+ s and \d+ more times; expected", line)
+
+
 def test_the_log_in_other_units_is_named_among_several(arm, arm_file, swing, tmp_path, capsys):
     good, wrong = tmp_path / "good.csv", tmp_path / "wrong.csv"
     write_log(good, arm, swing)

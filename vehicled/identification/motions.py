@@ -59,8 +59,8 @@ def _describe_position(mechanism: Mechanism, t: float, z: np.ndarray) -> RunErro
         for k, value in zip(mechanism.independent, z, strict=True)
     ]
     return RunError(
-        f"no position at t = {t:.6g} s with {', '.join(wanted)}; expected one that the mechanism can reach, and "
-        "independent coordinates without a dead centre there"
+        f"no position at t = {t:.6g} s with {', '.join(wanted)}; expected one that the mechanism can reach, in m "
+        "and rad, and independent coordinates without a dead centre there"
     )
 
 

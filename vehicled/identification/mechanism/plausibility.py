@@ -5,7 +5,8 @@ bounds here follow from this:
 
 - A log is in doubt if the file's prediction misses its forces by three such deviations. It is in another
 unit, or has another sign, if the file predicts its forces within two deviations when the log is read that
-way.
+way. The numbers of units differ far more than values of files do: if the prediction misses ten times less
+when read in another unit, it is enough that the log is then not in doubt.
 - An estimate that still misses a force by one deviation explains it no better than any file does. Noise of
 the samples does not count as missed: it makes an estimate uncertain, not wrong.
 """
@@ -25,11 +26,15 @@ from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 
 _DOUBTFUL = FAR * PRIOR_DEVIATION
 _FITS = 2.0 * PRIOR_DEVIATION
+_FAR_BETTER = 10.0
+"""Ratio of errors as of two units: the least factor between two is 57, from degrees to rad."""
 _AS_GOOD = 2.0
 """Ratio to the least error up to which a simpler reading of a log is equally good."""
 _SLOWEST = 1.0
 """s: median interval between samples above which the time may be in another unit, as no motion of a mechanism
 is sampled so slowly."""
+_STEADY = 0.5 * np.pi
+"""Largest change of an angle between usual samples, rad, at which jumps by 2π show."""
 _SAMPLES = 30
 """Number of samples of a log that are read in other units."""
 _CLOCKS = (("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
@@ -47,13 +52,16 @@ class _Change:
 
 
 def find_fault(unknowns: MechanismUnknowns, run: Recorded) -> str | None:
-    """Columns that seem to be in another unit or of another sign, in one line, if there are any.
+    """Columns that jump by turns, or seem to be in another unit or of another sign, in one line, if any do.
 
     Raises UsageError for samples that cannot be smoothed.
     """
+    wrapped = _find_wrapped(unknowns, run)
+    if wrapped is not None:
+        return wrapped
     reading = _Reading(unknowns, run)
     (as_it_is,) = reading.calc_errors(np.ones(1), reading.same, [reading.same])
-    better = reading.find_better() if as_it_is > _DOUBTFUL else None
+    better = reading.find_better(as_it_is) if as_it_is > _DOUBTFUL else None
     if better is not None:
         changes, error = better
         seems = " and ".join(c.text for c in changes)
@@ -67,6 +75,27 @@ def find_fault(unknowns: MechanismUnknowns, run: Recorded) -> str | None:
     if interval > _SLOWEST:
         return f"t seems to be in another unit than s: samples are {interval:.3g} s apart"
     return None
+
+
+def _find_wrapped(unknowns: MechanismUnknowns, run: Recorded) -> str | None:
+    """Angles that jump by 2π between successive samples and hardly change between others, in one line, if any do."""
+    mechanism = unknowns.regressor.mechanism
+    steps = np.diff(run.t)
+    for k, coordinate in enumerate(mechanism.independent):
+        changes = np.abs(np.diff(run.z[:, k]))
+        if coordinate in mechanism.lengths or not len(changes) or np.median(changes) > _STEADY:
+            continue
+        jumps = np.flatnonzero((np.abs(changes - 2.0 * np.pi) < _STEADY) & (steps < 2.0 * np.median(steps)))
+        if len(jumps):
+            return (
+                f"{mechanism.coordinate_names[coordinate]} jumps by 2π at t = {run.t[jumps[0] + 1]:.6g} s"
+                f"{_count_more(len(jumps) - 1)}; expected an angle that is continuous beyond ±π: unwrap it"
+            )
+    return None
+
+
+def _count_more(count: int) -> str:
+    return f" and {count} more time{'s' * (count > 1)}" if count else ""
 
 
 class _Reading:
@@ -103,8 +132,12 @@ class _Reading:
             errors.append(float(missed.max(initial=0.0)))
         return errors
 
-    def find_better(self) -> tuple[tuple[_Change, ...], float] | None:
-        """The simplest reading with which the file predicts the run's forces best, and its error; or None."""
+    def find_better(self, as_it_is: float) -> tuple[tuple[_Change, ...], float] | None:
+        """The simplest reading with which the file predicts the run's forces best, and its error; or None.
+
+        `as_it_is`: the error of the run as it is.
+        """
+        enough = max(_FITS, min(_DOUBTFUL, as_it_is / _FAR_BETTER))
         mechanism = self._unknowns.regressor.mechanism
         names = [mechanism.coordinate_names[k] for k in mechanism.independent]
         angles = ~np.isin(mechanism.independent, mechanism.lengths)
@@ -113,7 +146,7 @@ class _Reading:
         for clock, motion in product(_list_clocks(), _list_motions(names, angles)):
             errors = self.calc_errors(clock.factors, motion.factors, [c.factors for c in forces])
             for force, error in zip(forces, errors, strict=True):
-                if error < _FITS:
+                if error < enough:
                     found.append((tuple(c for c in (clock, motion, force) if c.text), error))
         least = min((error for _, error in found), default=0.0)
         good = [row for row in found if row[1] <= _AS_GOOD * least]
