@@ -13,7 +13,9 @@ from replay.foreign.options import add_mapping_argument, read_mapping
 from vehicled.jobs.options import add_executor_arguments, open_executor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
     from replay.foreign.mapping import LogMapping
     from vehicled.daemon.daemon import DaemonOptions
@@ -254,6 +256,34 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     return 0
 
 
+def _leave_out_spikes(
+    path: Path, table: np.ndarray, names: Sequence[str], coordinates: Sequence[str]
+) -> np.ndarray:
+    """A log's table without rows in which a coordinate does not fit its neighbours; they are named."""
+    import numpy as np
+
+    from vehicled.identification.mechanism.spikes import find_spikes
+
+    t = table[:, names.index("t")]
+    left_out = np.zeros(len(t), dtype=bool)
+    for name in coordinates:
+        values = table[:, names.index(name)]
+        spikes = find_spikes(t, values)
+        left_out[spikes] = True
+        if len(spikes):
+            first, more = spikes[0], len(spikes) - 1
+            those = (
+                f"and {more} more do not fit those beside them, and are"
+                if more
+                else ("does not fit those beside it, and is")
+            )
+            print(
+                f"{path}: sample {name} = {values[first]:.6g} at t = {t[first]:.6g} s {those} left out",
+                file=sys.stderr,
+            )
+    return table[~left_out]
+
+
 def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` if something drives it.
 
@@ -297,7 +327,7 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
         if not whole.any():
             raise UsageError(f"{left_out}: expected one in every column of a row")
         print(f"{left_out}, and are left out", file=sys.stderr)
-    table = table[whole]
+    table = _leave_out_spikes(path, table[whole], wanted, coordinates)
     by_name = dict(zip(wanted, table.T, strict=True))
     t = by_name["t"]
     z = np.column_stack([by_name[name] for name in coordinates])
