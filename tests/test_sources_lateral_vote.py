@@ -41,10 +41,10 @@ def drive(
     imu: Imu | None = None,
     split: bool = False,
     steering: Signal | None = None,
-    lost: str = "",
+    silent: str = "",
     refused: str = "",
 ) -> list[float]:
-    """Times, s, at which the accelerometer was found to be wrong, and right again; ends once the axis `lost` is.
+    """Times, s, at which the accelerometer was found to be wrong, and right again; ends once the axis `silent` is.
 
     `path`: curvature of the path over that by the yaw rate; `force`, `gyroscope`: readings by time and true value;
     `steering`: yaw rate by the steering angle.
@@ -65,8 +65,8 @@ def drive(
         parts = [{c: v} for c, v in values.items()] if split else [values]
         for part in parts:
             vote.take(Measurement("imu", at, at, part), SPEED, steering and steering(t))
-            if vote.lost:
-                assert vote.lost.channel == lost
+            if vote.silent:
+                assert vote.silent.channel == silent
                 return [*found, t]
         courses.append((at, course))
         if k % (RATE // 5) == 0 and t > LATE:
@@ -123,11 +123,11 @@ def test_the_axis_that_measures_to_the_left_is_the_one_that_is_judged():
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize(
-    ("lost", "of"),
+    ("silent", "of"),
     [("imu.ay", {"force": lambda t, a: 0.0}), ("imu.wz", {"gyroscope": lambda t, w: 0.0})],
 )
-def test_an_axis_that_measures_nothing_is_found_at_once_if_the_steering_shows_the_bend(lost, of, split):
-    (found,) = drive(**of, split=split, steering=lambda t: 0.8 * bend(t), lost=lost)
+def test_an_axis_that_measures_nothing_is_found_at_once_if_the_steering_shows_the_bend(silent, of, split):
+    (found,) = drive(**of, split=split, steering=lambda t: 0.8 * bend(t), silent=silent)
     begins = next(t for t in np.arange(0.0, 4.0, 0.004) if SPEED * bend(t) > 2.0)
     assert begins < found < begins + 0.2
 

@@ -94,8 +94,8 @@ class _Comparison(NamedTuple):
     """m/s, by the gyroscope."""
 
 
-class LostAxis(NamedTuple):
-    """An axis that measures nothing."""
+class SilentChannel(NamedTuple):
+    """A channel that measures nothing."""
 
     channel: str
     jump: BiasJump | None
@@ -140,8 +140,8 @@ class LateralVote:
         self._samples: list[Sequence[float]] = []
         self._banked = 0.0
         self._right_for = 0.0
-        self.lost: LostAxis | None = None
-        """What the latest sample has shown to be lost."""
+        self.silent: SilentChannel | None = None
+        """What the latest sample has shown to measure nothing."""
         self._found: _Comparison | None = None
         """What the filter does not know yet."""
         self.latency = CourseLatency()
@@ -152,11 +152,11 @@ class LateralVote:
         self._kept: deque[_Integrals] = deque()
         self._courses: deque[_Course] = deque()
         self._is_beyond = False
-        self._silent = SilentAxes()
+        self._silence = SilentAxes()
 
     def take(self, m: Measurement, ahead: float, steering: float | None) -> None:
         """Take samples of the IMU, and courses; `ahead`: speed, m/s; `steering`: yaw rate by its angle, rad/s."""
-        self.lost = None
+        self.silent = None
         if self._axes is None:
             return
         values = m.values
@@ -200,18 +200,18 @@ class LateralVote:
         while t - self._kept[0].t > _MEMORY:
             self._kept.popleft()
         if steering is not None and not self.wrong:
-            silent = self._silent.take(since, force, ahead * rate, ahead * steering)
+            silent = self._silence.take(since, force, ahead * rate, ahead * steering)
             if silent is not None and (channel := self._single[silent.is_gyroscope]) is not None:
-                self._lose(channel, silent, ahead)
+                self._report(channel, silent, ahead)
 
-    def _lose(self, channel: str, silent: SilentAxis, ahead: float) -> None:
+    def _report(self, channel: str, silent: SilentAxis, ahead: float) -> None:
         """Report a channel that measures nothing; `ahead`: speed, m/s."""
         by, within = silent.missing, silent.within
         if silent.is_gyroscope:
             angle = by / ahead
-            self.lost = LostAxis(channel, BiasJump(angle, within, angle, angle / within))
+            self.silent = SilentChannel(channel, BiasJump(angle, within, angle, angle / within))
         else:
-            self.lost, self._found = LostAxis(channel, None), _Comparison(within, by, 0.0, 0.0)
+            self.silent, self._found = SilentChannel(channel, None), _Comparison(within, by, 0.0, 0.0)
         self._forget()
 
     def _compare(self, t: float, course: float, noise: float) -> None:

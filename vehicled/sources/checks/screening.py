@@ -19,7 +19,7 @@ from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistency
 from vehicled.sources.checks.course_latency import find_course_latency
 from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
-from vehicled.sources.checks.lateral_vote import LateralVote
+from vehicled.sources.checks.lateral_vote import LateralVote, SilentChannel
 from vehicled.sources.checks.mounting_check import MountingCheck
 from vehicled.sources.checks.speed_judge import OWN, SpeedJudge
 from vehicled.sources.checks.speed_judge import WATCHED as SPEEDS_WATCHED
@@ -354,10 +354,8 @@ class Screening:
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         if checks.has_course:
             self._lateral.take(m, ahead, steering)
-            if (lost_now := self._lateral.lost) is not None:
-                self._steps.lose(lost_now.channel)
-                if lost_now.jump is not None:
-                    self._jumps.note(lost_now.jump)
+            if (silent := self._lateral.silent) is not None:
+                self._take_silent(silent)
             if self._lateral.wrong:
                 for channel in set(self._lateral.wrong).intersection(self._steps.present):
                     self._steps.drop(channel)
@@ -368,6 +366,14 @@ class Screening:
                 self.latest[GYROSCOPES[2]] = step_ns, "bias"
             self._updates.turned_apart = self._course.apart
         return m
+
+    def _take_silent(self, silent: SilentChannel) -> None:
+        """Refuse an axis that measures nothing in a bend: a gyroscope until it agrees with others again."""
+        if silent.jump is None:
+            self._steps.lose(silent.channel)
+        elif self._yaw.is_plausible:
+            self._yaw.refuse()
+            self._jumps.note(silent.jump)
 
     def _take_averages(self, steering: float | None, ahead: float, sideways: bool) -> None:
         """Check units, speeds and mounting with the averages of a complete interval."""

@@ -227,6 +227,10 @@ class YawConsistency:
                 past.popleft()
         return self.is_plausible and not jumps
 
+    def refuse(self) -> None:
+        """Take the gyroscope as implausible, as others have shown, until it agrees again."""
+        self.is_plausible, self._agreeing_since = False, math.inf
+
     def _jumps(self, t: float, rate: float) -> bool:
         """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can change.
 
@@ -238,7 +242,7 @@ class YawConsistency:
         jumps = apart > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             if self._has_jumped and apart > _JUMP:
-                self.is_plausible, self._agreeing_since = False, math.inf
+                self.refuse()
             self._smooth = t, rate
         self._has_jumped = jumps
         return jumps

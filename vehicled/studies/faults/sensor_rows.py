@@ -277,6 +277,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         make=_each(partial(Dead, channel="imu.wz", sigma=0.002)),
         culprits=("imu.gyro",),
         refused=("imu.w",),
+        recovery=2.0,
     ),
     Row(name="IMU stuck", make=_stuck("imu."), culprits=("imu.",)),
     Row(
