@@ -27,6 +27,7 @@ from vehicled.studies.robustness.kinematic import KinematicSettings
 from vehicled.studies.robustness.kinematic_run import calc_settings, run_kinematic
 from vehicled.studies.robustness.runs import KINEMATIC, RobustnessJob, list_jobs, open_ledger, run_job
 from vehicled.studies.robustness.tables import format_rows
+from vehicled.vehicle.sideslip import SteadySideslip
 
 SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm"
 PROTOTYPE = load_configuration("prototype")
@@ -47,7 +48,7 @@ def test_the_kinematic_filter_agrees_with_an_independent_implementation():
         PROTOTYPE, world=None, sensors=dataclasses.replace(PROTOTYPE.sensors, gnss=gnss)
     )
     settings = KinematicSettings(
-        radius=rig.RADIUS, rear=rig.REAR, understeer=rig.UNDERSTEER, antenna=rig.ANTENNA
+        radius=rig.RADIUS, steady=SteadySideslip(rig.REAR, rig.UNDERSTEER), antenna=rig.ANTENNA
     )
     found = run_kinematic(configuration, rig.measurements(true), settings)
     here = {
@@ -68,7 +69,7 @@ def test_the_kinematic_filter_agrees_with_an_independent_one_on_a_recorded_drive
     drive = make_drive(
         name_recorded(SAMPLE / "drive.csv", SAMPLE / "drive_truth.csv", "ferrari_250lm"), "none", 0
     )
-    settings = KinematicSettings(radius=0.34, rear=1.07, understeer=0.004)
+    settings = KinematicSettings(radius=0.34, steady=SteadySideslip(1.07, 0.004))
     found = scores.score_run(
         run_kinematic(drive.configuration, drive.measurements, settings), drive.truth, False
     )
@@ -84,8 +85,8 @@ def test_settings_of_the_kinematic_filter_come_from_the_configuration():
     assert calc_settings(PROTOTYPE, quality=1).wander == 0.5
     # The rear axle's share of the mass over 2 × 57 kN/rad; at the actual wheel load, the stiffness is a little lower.
     load = PROTOTYPE.vehicle.mass * 0.49
-    assert found.understeer == pytest.approx(load / (2 * 57e3), rel=0.15)
-    assert found.rear == pytest.approx(2.55 * 0.51, rel=0.03)
+    assert found.steady.slip == pytest.approx(load / (2 * 57e3), rel=0.15)
+    assert found.steady.rear == pytest.approx(2.55 * 0.51, rel=0.03)
 
 
 # -- errors of configuration and measurements --------------------------------------------------------------
