@@ -270,3 +270,12 @@ def test_steps_of_other_axes_are_found_while_one_is_lost():
         assert check.find_lost(m) == ["imu.ay"]
         check.find(m, SPEED, 0.0)
     assert [(s.channel, s.by) for s in check.found] == [("imu.wz", pytest.approx(0.1))]
+
+
+def test_a_step_to_zero_makes_the_bias_uncertain_once_the_axis_is_back():
+    """It may have been one of the bias all the same."""
+    check = BiasSteps(Imu())
+    check.lose("imu.ay", -4.0)
+    for k, ay in enumerate((0.1, 0.2, 3.0, 3.1)):
+        check.find_lost(Measurement("imu", 4_000_000 * k, 4_000_000 * k, {"imu.ay": ay}))
+    assert [(step.channel, step.sigma) for step in check.found] == [("imu.ay", 4.0)]

@@ -180,6 +180,26 @@ def test_a_turned_imu_stays_unused_while_its_direction_is_not_known():
     assert states[-1] == (False, False)
 
 
+def test_a_car_that_has_gone_ahead_may_slide_backwards_for_long():
+    """As on ice, after a spin."""
+    configuration = prototype()
+    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    find_reversed(check, ahead=12.0)
+    assert not any(find_reversed(check, ahead=-12.0, turn=-1.0))
+
+
+def test_an_imu_that_seemed_turned_is_used_once_the_estimate_has_turned_round():
+    configuration = prototype()
+    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    find_reversed(check, ahead=12.0, turn=-1.0)
+    assert "imu.ax" in check.wrong
+    check.turn_round()
+    check.take(Averages({}), None, 5.0)
+    still = {f"imu.{c}": 0.0 for c in ("ax", "ay", "wx", "wy", "wz")} | {"imu.az": 9.81, "vehicle.speed": 5.0}
+    check.take(Averages(still), 0.0, 5.0)
+    assert not check.wrong
+
+
 @pytest.mark.parametrize(
     "what",
     [

@@ -162,6 +162,8 @@ class MappedLog:
         wanted = dict.fromkeys(self._targets if clock is None else (*self._targets, clock))
         missing = set(self._asked)
         for record in _join_instants(self._signals.records(wanted)):
+            if missing:
+                missing -= {signal for signal, value in record.values.items() if not math.isnan(value)}
             t, arrival = record.t + offset, record.arrival + offset
             if clock is not None:
                 found = round_seconds(record.values.get(clock, math.nan) * self._time_factor)
@@ -172,8 +174,6 @@ class MappedLog:
             if abs(t) > LONGEST_NS:
                 self.problems.add("absurd time", f"t = {format_seconds(t)} s", "record skipped")
                 continue
-            if missing:
-                missing -= {signal for signal, value in record.values.items() if not math.isnan(value)}
             yield from self._convert(record.values, t, arrival, latest)
         for signal in sorted(missing):
             channels = ", ".join(target.channel for target in self._targets[signal])

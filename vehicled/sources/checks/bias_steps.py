@@ -52,7 +52,7 @@ _DOUBT = 0.05
 _LONGEST = 0.05
 """s: a gap after which samples are no longer compared with those before."""
 _NO_FORCE, _NO_RATE = 1.0, 0.03
-"""m/s², rad/s: a lost axis shows less, and less than its noise; else it is back."""
+"""m/s², rad/s: a lost axis shows at most that, and at most 6 standard deviations of the difference of two samples."""
 _SLOWEST = 2.0
 """m/s: a slower car may jerk as it stops."""
 
@@ -66,7 +66,7 @@ class BiasStep(NamedTuple):
     sigma: float
     """Standard deviation that it adds to the bias."""
     is_zero: bool
-    """Whether it is one to zero, of an axis from which no step had been subtracted."""
+    """Whether the axis shows nothing since, and the step does not take back another one."""
 
     def takes_back(self, bias: float) -> bool:
         """Whether it takes back a bias that grew before, of which the filter may have estimated only a part."""
@@ -205,8 +205,8 @@ class BiasSteps:
         """Steps found since the caller cleared the list."""
         self.present: list[str] = []
         """Channels from which a step is subtracted."""
-        self.lost: set[str] = set()
-        """Channels that measure nothing but noise."""
+        self.lost: dict[str, float] = {}
+        """Channels that measure nothing but noise, and the step to zero that they have made, in their unit."""
         self._usual: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=_KEPT)
         """Time, s, and values of the latest samples that contain all axes and differ by no more than noise.
         They have not been passed to the axes yet."""
@@ -274,15 +274,25 @@ class BiasSteps:
             self._last = t, sample
         return self._decide(doubtful, ahead, steering or 0.0, has_slid) if doubtful else doubtful
 
-    def lose(self, channel: str) -> None:
-        """Refuse a channel for as long as it measures nothing but noise."""
+    @property
+    def has_lost_yaw_rate(self) -> bool:
+        """Whether a gyroscope about the vertical axis measures nothing."""
+        return any(self._axes[c].largest == _LARGEST_YAW_RATE for c in self.lost)
+
+    def lose(self, channel: str, by: float = 0.0) -> None:
+        """Refuse a channel for as long as it measures nothing but noise; `by`: its step to zero, in its unit."""
         self.drop(channel)
-        self.lost.add(channel)
+        self.lost[channel] = by
 
     def find_lost(self, m: Measurement) -> list[str]:
-        """Channels of a measurement that are lost; those that measure something are not any more."""
+        """Channels of a measurement that are lost; those that measure something are not any more.
+
+        Such a step may have been one of the bias all the same, which is uncertain by as much then.
+        """
         values = m.values
-        self.lost -= {c for c in self.lost if not self._axes[c].is_nothing(values.get(c, 0.0))}
+        for c in [c for c in self.lost if not self._axes[c].is_nothing(values.get(c, 0.0))]:
+            if by := self.lost.pop(c):
+                self._note(c, abs(by))
         return [c for c in values if c in self.lost]
 
     def _is_usual(self, t: float, sample: tuple[float, ...]) -> bool:

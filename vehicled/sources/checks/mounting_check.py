@@ -75,11 +75,10 @@ class MountingCheck:
         """Forget all comparisons."""
         self.is_reversed = False
         """Whether the car moves opposite to the estimate."""
-        self._is_turned = False
-        """Whether the IMU is turned about its vertical axis, as far as its direction has been known."""
+        self._angle, self._is_turned = 0.0, False
+        """Latest known angle about the vertical axis, rad, and whether the IMU is turned by it."""
         self._upward: deque[float] = deque(maxlen=_KEPT)
-        self._backwards = 0
-        """Consecutive intervals in which the car seemed to reverse faster than any car does."""
+        self.begin()
         self._speed: float | None = None
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
@@ -88,16 +87,26 @@ class MountingCheck:
         """Decaying sums over intervals: squares of the yaw rate; its products with those by wheels, steering
         and course; and squares of the latter."""
 
+    def begin(self) -> None:
+        """The estimate starts, and its direction may be wrong."""
+        self._backwards, self._has_gone_ahead = 0, False
+        """Consecutive intervals in which the car seemed to reverse faster than any car does; and whether it has gone
+        ahead as fast before: then it spins, or slides on ice."""
+
     def turn_round(self) -> None:
         """The estimate starts anew in the other direction: what speeds have shown counts the other way round."""
         self.is_reversed, self._backwards, self._speed = False, 0, None
         self._along, self._across = -self._along, -self._across
+        self._angle = math.remainder(self._angle + math.pi, 2.0 * math.pi)
+        self._is_turned = self._is_turned and abs(self._angle) > LARGEST_ANGLE
         for name in set(self._products) - {"course"}:
             self._products[name] = -self._products[name]
 
     def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
         """Take an interval's averages; `steering`: yaw rate by the steering now, rad/s; `ahead`: speed, m/s."""
-        self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
+        self._has_gone_ahead |= ahead > FASTEST_BACKWARDS
+        seems_wrong = ahead < -FASTEST_BACKWARDS and not self._has_gone_ahead
+        self._backwards = self._backwards + 1 if seems_wrong else 0
         self.is_reversed = self._backwards >= _LONGEST_SPIN
         if self._axes is None or any(c not in now.means for c in _IMU):
             self._speed = None  # the next change of speed will be over more than one interval
@@ -182,6 +191,7 @@ class MountingCheck:
         angle = self.turned_by
         if angle is None:
             return self._is_turned
+        self._angle = angle
         # The next bend will show whether it is the car that moves opposite to the estimate.
         is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < FASTEST_BACKWARDS
         self._is_turned = abs(angle) > LARGEST_ANGLE and not (is_open and abs(angle) > _OPPOSITE)

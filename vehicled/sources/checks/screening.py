@@ -155,6 +155,7 @@ class Screening:
     def begin(self) -> None:
         """The filter has started: what a misaligned IMU has falsified is gone."""
         self.has_misled = False
+        self._mounting.begin()
         self._stuck.begin()
 
     @property
@@ -173,7 +174,7 @@ class Screening:
         """Whether other sensors contradict the gyroscope."""
         health = self._updates.health.get("imu.gyro")
         is_used = health is None or health.is_used
-        is_contradicted = self._yaw.is_doubtful or not self._yaw.is_plausible
+        is_contradicted = self._yaw.is_doubtful or not self._yaw.is_plausible or self._steps.has_lost_yaw_rate
         return (is_contradicted and not self._yaw_vote.confirms) or not is_used
 
     def widen_biases(self, f: EstimatedFilter) -> None:
@@ -222,7 +223,7 @@ class Screening:
         bias = f.slow.view(group).item(place)
         takes_back = step.takes_back(bias)
         if step.is_zero and not takes_back:
-            self._steps.lose(step.channel)
+            self._steps.lose(step.channel, step.by)
             return
         f.add_variance(group, element, step.sigma**2)
         if takes_back:
@@ -298,6 +299,7 @@ class Screening:
             m = self._without(m, outvoted, "implausible")
         if checks.may_step and self._steps.lost and (lost := self._steps.find_lost(m)):
             m = self._without(m, lost, "implausible")
+            self.latest.update(dict.fromkeys(lost, (step_ns, "lost")))
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         if m is not given:
@@ -353,7 +355,8 @@ class Screening:
             m = self._without(m, present, "implausible")
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         if checks.has_course:
-            self._lateral.take(m, ahead, steering)
+            # In a spin, tyres have no force for their yaw rate.
+            self._lateral.take(m, ahead, None if sideways else steering)
             if (silent := self._lateral.silent) is not None:
                 self._take_silent(silent)
             if self._lateral.wrong:
@@ -368,10 +371,9 @@ class Screening:
         return m
 
     def _take_silent(self, silent: SilentChannel) -> None:
-        """Refuse an axis that measures nothing in a bend: a gyroscope until it agrees with others again."""
-        if silent.jump is None:
-            self._steps.lose(silent.channel)
-        elif self._yaw.is_plausible:
+        """Refuse an axis that measures nothing in a bend; a gyroscope also has to agree with others again."""
+        self._steps.lose(silent.channel)
+        if silent.jump is not None and self._yaw.is_plausible:
             self._yaw.refuse()
             self._jumps.note(silent.jump)
 
@@ -399,7 +401,7 @@ class Screening:
         watched = [
             not watched.isdisjoint(channels)
             for watched in (
-                *(self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED),
+                *(self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED | bias_steps.WATCHED),
                 *(self._yaw_vote.watched, _NO_CHANNELS if self._own_yaw is None else self._own_yaw.watched),
                 SPEEDS_WATCHED,
             )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_LEAST, _LITTLE, _AGREEING, _LASTING = 2.0, 0.2, 0.4, 0.08
-"""Least lateral acceleration of a bend, m/s²; share of it below which an axis shows nothing, and within which the
-other one and the steering agree; and time, s, for which this has to last."""
+_LEAST, _LITTLE, _NOTHING, _AGREEING, _LASTING, _FEWEST = 2.0, 0.2, 0.5, 0.4, 0.08, 3
+"""Least lateral acceleration of a bend, m/s²; share of it, and m/s² of force, below which an axis shows nothing;
+share within which the other one and the steering agree; and time, s, and number of calls for which this has to last.
+"""
 
 
 class SilentAxis(NamedTuple):
@@ -21,6 +22,8 @@ class SilentAxis(NamedTuple):
     """Else it is the lateral accelerometer."""
     within: float
     """s: time in which this has shown."""
+    calls: int
+    """Number of calls in which it has."""
     missing: float
     """m/s: what it has shown meanwhile, as a lateral acceleration, less what it should have shown."""
 
@@ -33,7 +36,7 @@ class SilentAxes:
 
     def reset(self) -> None:
         """Begin anew."""
-        self._accelerometer, self._gyroscope = SilentAxis(False, 0.0, 0.0), SilentAxis(True, 0.0, 0.0)
+        self._accelerometer, self._gyroscope = SilentAxis(False, 0.0, 0, 0.0), SilentAxis(True, 0.0, 0, 0.0)
 
     def take(self, since: float, force: float, by_rate: float, steered: float) -> SilentAxis | None:
         """The axis that is lost, if any.
@@ -44,7 +47,7 @@ class SilentAxes:
         self._accelerometer = _count(self._accelerometer, since, force, by_rate, steered)
         self._gyroscope = _count(self._gyroscope, since, by_rate, force, steered)
         for axis in (self._accelerometer, self._gyroscope):
-            if axis.within > _LASTING:
+            if axis.within > _LASTING and axis.calls >= _FEWEST:
                 self.reset()
                 return axis
         return None
@@ -54,6 +57,8 @@ def _count(axis: SilentAxis, since: float, shown: float, other: float, steered: 
     """Go on counting the time for which an axis has shown nothing; `other`: by the other sensor."""
     size = abs(other)
     is_bend = size > _LEAST and abs(steered - other) < _AGREEING * size
-    if not is_bend or abs(shown) > _LITTLE * size:
-        return axis._replace(within=0.0, missing=0.0)
-    return axis._replace(within=axis.within + since, missing=axis.missing + since * (shown - other))
+    largest = _LITTLE * size if axis.is_gyroscope else min(_LITTLE * size, _NOTHING)
+    if not is_bend or abs(shown) > largest:
+        return axis._replace(within=0.0, calls=0, missing=0.0)
+    missing = axis.missing + since * (shown - other)
+    return SilentAxis(axis.is_gyroscope, axis.within + since, axis.calls + 1, missing)

@@ -43,13 +43,14 @@ _REASONS = {
     "unit": "in another unit than that of the channel",
     "bias": "its bias has changed, and is estimated anew",
     "step": "its bias has stepped, and what it stepped by is subtracted",
+    "lost": "an axis measures nothing, and is not used",
     "gate": "rejected: contradicts the other sensors",
     "no fix": "no fix",
     "too old": "arrives too late to be used",
 }
 """By the reason in innovation records. Other reasons, such as `not moving`, are no faults."""
-_USED = (None, _REASONS["bias"], _REASONS["step"])
-"""Reasons with which a source is still used."""
+_USED = (None, _REASONS["bias"], _REASONS["step"], _REASONS["lost"])
+"""Reasons with which a source, or what is left of it, is still used."""
 
 
 class _Arrivals:
