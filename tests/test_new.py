@@ -213,8 +213,11 @@ def test_tyres_of_more_friction_are_stiffer(tmp_path):
             "signals: {brake.pressure: Brake.BrakePressure}\n",
             "answers.yaml:1: signals: expected dbc as well, the DBC file that they are in",
         ),
-        ("dbc: missing.dbc\n", "missing.dbc: cannot be read"),
-        (f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n", "no signal 'Nothing' in Brake"),
+        ("dbc: missing.dbc\n", "answers.yaml:1: dbc: "),
+        (
+            f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n",
+            "answers.yaml:2: signals: brake.pressure: no signal 'Nothing' in Brake",
+        ),
     ],
 )
 def test_an_impossible_answer_is_reported_and_nothing_is_written(tmp_path, capsys, answers, message):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from drivers.ports import find_shared
 from drivers.registry import load_driver
 from vehicled.errors import UsageError
+from vehicled.setup.bus import Bus
 from vehicled.setup.tyre_size import read_tyre
 from vehicled.units import (
     Hertz,
@@ -43,6 +44,9 @@ RideFrequency = Annotated[Hertz, Range(0.7, 6.0)]
 RollStiffness = Annotated[NewtonMetresPerRadian, Range(0.0, 600e3)]
 
 Downforce = Annotated[Newtons, Range(-2000.0, 9000.0)]
+
+_ANY_RADIUS = 0.3
+"""m: whether a signal is of a wheel's speed does not depend on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +124,8 @@ class Answers:
             yield "steering_ratio", "expected 1, or none, beside `steering: bicycle`"
         if self.signals is not None and self.dbc is None:
             yield "signals", "expected dbc as well, the DBC file that they are in"
+        if self.dbc is not None:
+            yield from self._check_bus(self.dbc)
         for name, fault in find_shared((n, d.port) for n, d in (self.devices or {}).items()):
             yield f"devices.{name}.port", fault
         for key in ("front_tyre", "rear_tyre"):
@@ -131,6 +137,18 @@ class Answers:
                     yield key, str(error)
         if self.height is not None and (self.center_of_mass_height or 0.0) > 0.8 * self.height:
             yield "center_of_mass_height", f"expected at most 0.8 of the car's height of {self.height:g} m"
+
+    def _check_bus(self, dbc: Path) -> Iterator[tuple[str, str]]:
+        try:
+            bus = Bus(dbc, _ANY_RADIUS, _ANY_RADIUS)
+        except UsageError as error:
+            yield "dbc", str(error)
+            return
+        for channel, name in (self.signals or {}).items():
+            try:
+                bus.find(channel, name)
+            except UsageError as error:
+                yield "signals", str(error).removeprefix("signals.")
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
