@@ -24,7 +24,7 @@ _END_WITHIN_S = 20.0
 _PRIORITY = 20
 """As in the service's unit: below the estimator's thread, above everything ordinary."""
 _ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""As there, unless the caller's own says otherwise."""
+"""As in the service's unit, unless the caller's environment says otherwise."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 

@@ -32,7 +32,7 @@ LEAST_SPEED = 3.0
 AT_LIMIT = 2.0
 """s: shortest time at the limit of grip that shows friction."""
 _MOST_REJECTED = 0.2
-"""Share of a sensor's observations that a filter of the right car rejects at most, with sensors in order."""
+"""Largest share of a sensor's observations that the filter rejects if the configuration is about right."""
 _WORSE = 0.02
 """Largest increase of the mean of ½ (ν²/S + ln S): the effect of a standard deviation that is wrong by 14
 %."""
@@ -96,9 +96,8 @@ class PredictionError:
     def describe_rejected(self) -> list[str]:
         """Sensors of whose observations the filter has rejected many: then it has not followed the car."""
         return [
-            f"{name}: {s.rejected} of {s.count} observations are rejected with these values, so that they and their "
-            "standard deviations may be wrong: what else is wrong in the file, or so far off that the search ends "
-            "beside it?"
+            f"{name}: {s.rejected} of {s.count} observations are rejected with these values: they and their standard "
+            "deviations may be wrong, as another value of the file is, or as the search has ended beside the solution"
             for name, s in self.sensors.items()
             if s.rejected > _MOST_REJECTED * s.count
         ]

@@ -29,7 +29,7 @@ class SilentAxis(NamedTuple):
 
 
 class SilentAxes:
-    """Finds such axes."""
+    """Finds a lateral accelerometer, or a gyroscope about the vertical axis, that measures nothing."""
 
     def __init__(self) -> None:
         self.reset()

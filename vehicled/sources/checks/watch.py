@@ -195,11 +195,9 @@ class SourceWatch:
         last_ns = health.last_ns
         has_come = last_ns is not None and arrivals.read(now_ns, last_ns)
         is_used = use.read(now_ns)
-        if self._removed_ns > -math.inf:  # without any removal, or any change of a bias, nothing is recent
-            removed = self._find_removal(now_ns, health.channels, arrivals)
-            if removed is not None:
-                return removed
-        if health.bias_changed_ns > -math.inf and now_ns - health.bias_changed_ns < arrivals.recent_ns:
+        if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
+            return removed
+        if now_ns - health.bias_changed_ns < arrivals.recent_ns:
             return _REASONS["bias"]
         if has_come and is_used:  # the usual case
             return None
@@ -219,7 +217,7 @@ class SourceWatch:
 
     def _find_removal(self, now_ns: int, channels: Iterable[str], arrivals: _Arrivals) -> str | None:
         """Why recent samples of these channels have not reached the filter; None if they have."""
-        if not self._screening.latest or now_ns - self._removed_ns >= arrivals.recent_ns:
+        if now_ns - self._removed_ns >= arrivals.recent_ns:
             return None
         for channel in channels:
             removed = self._screening.latest.get(channel)
